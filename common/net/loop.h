@@ -1,0 +1,66 @@
+/* The event loop: home of libuv. Everything else in the project that waits does it through this header or grpc.h.
+ *
+ * One loop, one thread: no function here may be called from another thread, save loop_wake_*().
+ * Time is CLOCK_BOOTTIME in milliseconds ("mono_ms"): it goes on while the machine sleeps and never jumps back. */
+#ifndef XCE_COMMON_NET_LOOP_H
+#define XCE_COMMON_NET_LOOP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct loop;
+struct loop_timer;
+struct loop_wake;
+struct loop_signal;
+struct loop_poll;
+struct loop_work;
+
+typedef void (*loop_fn)(void *arg);
+typedef void (*loop_signal_fn)(int signum, void *arg);
+typedef void (*loop_poll_fn)(int fd, unsigned events, void *arg);
+
+/* Make a loop; ended by loop_free, which asserts that nothing is left on it. 0; -ENOMEM, -EMFILE. */
+int loop_new(struct loop **ret);
+void loop_free(struct loop *loop);
+
+/* Run until loop_stop (or, for a loop with nothing on it, until nothing is left). */
+void loop_run(struct loop *loop);
+void loop_stop(struct loop *loop);
+
+/* Run what is ready, waiting for at most timeout_ms (0 = do not wait). For libxce, whose caller owns the thread. */
+void loop_step(struct loop *loop, int timeout_ms);
+
+/* A descriptor that becomes readable when loop_step would do something. Borrowed. */
+int loop_fd(const struct loop *loop);
+
+/* CLOCK_BOOTTIME, ms, as read at the start of this round of the loop; loop_now_fresh_ms reads it anew. */
+int64_t loop_now_ms(const struct loop *loop);
+int64_t loop_now_fresh_ms(void);
+
+/* A timer, owned by the caller. Starting a started timer moves it. fn may free the timer. repeat_ms 0 = once. */
+int loop_timer_new(struct loop *loop, loop_fn fn, void *arg, struct loop_timer **ret);
+void loop_timer_start(struct loop_timer *timer, int64_t delay_ms, int64_t repeat_ms);
+void loop_timer_stop(struct loop_timer *timer);
+void loop_timer_free(struct loop_timer *timer);
+
+/* fn runs on the loop soon after loop_wake_send, which any thread (and a signal handler) may call; calls may merge. */
+int loop_wake_new(struct loop *loop, loop_fn fn, void *arg, struct loop_wake **ret);
+void loop_wake_send(struct loop_wake *wake);
+void loop_wake_free(struct loop_wake *wake);
+
+int loop_signal_new(struct loop *loop, int signum, loop_signal_fn fn, void *arg, struct loop_signal **ret);
+void loop_signal_free(struct loop_signal *sig);
+
+/* Watch a foreign descriptor (POLLIN, POLLOUT, POLLPRI of <poll.h>). The descriptor stays the caller's. */
+int loop_poll_new(struct loop *loop, int fd, unsigned events, loop_poll_fn fn, void *arg, struct loop_poll **ret);
+void loop_poll_set(struct loop_poll *poll, unsigned events);
+void loop_poll_free(struct loop_poll *poll);
+
+/* Run work on a thread of the pool, then done on the loop (always, exactly once, r = 0 or -ECANCELED). */
+typedef void (*loop_work_done_fn)(int r, void *arg);
+int loop_work_submit(struct loop *loop, loop_fn work, loop_work_done_fn done, void *arg);
+
+/* fn runs in the next round, before the loop waits: how an answer keeps its promise never to run inside the call. */
+int loop_defer(struct loop *loop, loop_fn fn, void *arg);
+
+#endif
