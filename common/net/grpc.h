@@ -16,9 +16,9 @@
 
 struct loop;
 struct grpc_server;
-struct grpc_call;      /* one call, server side */
+struct grpc_call; /* one call, server side */
 struct grpc_channel;
-struct grpc_request;   /* one call, client side */
+struct grpc_request; /* one call, client side */
 
 enum grpc_status {
     GRPC_OK = 0,
@@ -45,29 +45,31 @@ const char *grpc_status_name(enum grpc_status status);
 
 /* Zero takes the default in brackets. A peer beyond a limit gets an error, never memory. */
 struct grpc_limits {
-    size_t message_bytes;        /* one message [4 MiB + 64 KiB] */
-    size_t header_list_bytes;    /* [16 KiB] */
-    unsigned streams;            /* at once on a connection [1024] */
-    unsigned connections;        /* at once [4096]; server only */
-    size_t send_queue_bytes;     /* queued on a call before grpc_*_send answers GRPC_FULL [1 MiB] */
-    size_t window_bytes;         /* stream window for what we receive [1 MiB]; the connection's is four times that */
-    int64_t handshake_ms;        /* a peer that has not finished its preface by then is closed [10000] */
-    int64_t idle_ms;             /* a connection without a stream is closed after [0 = never] */
-    int64_t keepalive_ms;        /* PING when silent so long with a stream open; no answer in as much again = dead [20000] */
+    size_t message_bytes;     /* one message [4 MiB + 64 KiB] */
+    size_t header_list_bytes; /* [16 KiB] */
+    unsigned streams;         /* at once on a connection [1024] */
+    unsigned connections;     /* at once [4096]; server only */
+    size_t send_queue_bytes;  /* queued on a call before grpc_*_send answers GRPC_FULL [1 MiB] */
+    size_t
+        window_bytes; /* stream window for what we receive [1 MiB]; the connection's is four times that */
+    int64_t handshake_ms; /* a peer that has not finished its preface by then is closed [10000] */
+    int64_t idle_ms;      /* a connection without a stream is closed after [0 = never] */
+    int64_t
+        keepalive_ms; /* PING when silent so long with a stream open; no answer in as much again = dead [20000] */
 };
 
 /* Who is at the other end. Pointers live as long as the call. */
 struct grpc_peer {
-    bool local;                  /* unix socket: uid, gid, pid are the kernel's word (SO_PEERCRED) */
+    bool local; /* unix socket: uid, gid, pid are the kernel's word (SO_PEERCRED) */
     uid_t uid;
     gid_t gid;
     pid_t pid;
-    const char *certificate_cn;  /* TLS: NULL on a unix socket */
-    uint64_t connection;         /* number of the connection, unique in this process */
+    const char *certificate_cn; /* TLS: NULL on a unix socket */
+    uint64_t connection;        /* number of the connection, unique in this process */
 };
 
 enum {
-    GRPC_FULL = 1,               /* queued, but wait for writable before sending more */
+    GRPC_FULL = 1, /* queued, but wait for writable before sending more */
 };
 
 /* ---- server ---- */
@@ -88,8 +90,8 @@ struct grpc_call_events {
 typedef void (*grpc_accept_fn)(struct grpc_call *call, const char *path, void *arg);
 
 /* 0; -ENOMEM. limits are copied. */
-int grpc_server_new(struct loop *loop, const struct grpc_limits *limits, grpc_accept_fn accept, void *arg,
-                    struct grpc_server **ret);
+int grpc_server_new(struct loop *loop, const struct grpc_limits *limits, grpc_accept_fn accept,
+                    void *arg, struct grpc_server **ret);
 
 /* Listen on a unix socket: a stale socket file is replaced, a live one is -EADDRINUSE. mode is of the file. More than
  * one address may be listened on. */
@@ -99,7 +101,8 @@ int grpc_server_listen_unix(struct grpc_server *server, const char *path, mode_t
 int grpc_server_listen_fd(struct grpc_server *server, int fd);
 
 /* Stop accepting, GOAWAY, finish what is under way for at most grace_ms, then cut; then done. The server dies after. */
-void grpc_server_close(struct grpc_server *server, int64_t grace_ms, void (*done)(void *arg), void *arg);
+void grpc_server_close(struct grpc_server *server, int64_t grace_ms, void (*done)(void *arg),
+                       void *arg);
 
 void grpc_call_bind(struct grpc_call *call, const struct grpc_call_events *events, void *arg);
 const struct grpc_peer *grpc_call_peer(const struct grpc_call *call);
@@ -126,7 +129,8 @@ struct grpc_request_events {
     void (*message)(struct grpc_request *request, const uint8_t *data, size_t len, void *arg);
     void (*writable)(struct grpc_request *request, void *arg);
     /* Exactly once, last; request dies. sent: false = the server can not have seen it, a retry is safe. */
-    void (*end)(struct grpc_request *request, enum grpc_status status, const char *message, bool sent, void *arg);
+    void (*end)(struct grpc_request *request, enum grpc_status status, const char *message,
+                bool sent, void *arg);
 };
 
 struct grpc_metadata {
@@ -135,7 +139,8 @@ struct grpc_metadata {
 
 /* A channel to "unix:/path". It connects when first used and again after a failure, with backoff (100 ms to 5 s).
  * 0; -EINVAL target; -ENOMEM. */
-int grpc_channel_new(struct loop *loop, const char *target, const struct grpc_limits *limits, struct grpc_channel **ret);
+int grpc_channel_new(struct loop *loop, const char *target, const struct grpc_limits *limits,
+                     struct grpc_channel **ret);
 /* Ends every request with CANCELLED, then frees. done may be NULL. */
 void grpc_channel_close(struct grpc_channel *channel, void (*done)(void *arg), void *arg);
 
@@ -143,7 +148,8 @@ void grpc_channel_close(struct grpc_channel *channel, void (*done)(void *arg), v
  * through end. */
 int grpc_request_start(struct grpc_channel *channel, const char *path, int64_t timeout_ms,
                        const struct grpc_metadata *metadata, size_t n_metadata,
-                       const struct grpc_request_events *events, void *arg, struct grpc_request **ret);
+                       const struct grpc_request_events *events, void *arg,
+                       struct grpc_request **ret);
 int grpc_request_send(struct grpc_request *request, const uint8_t *data, size_t len);
 /* No more messages from us. A unary call is start, send, half_close. */
 void grpc_request_half_close(struct grpc_request *request);

@@ -48,11 +48,13 @@ int loop_wake_new(struct loop *loop, loop_fn fn, void *arg, struct loop_wake **r
 void loop_wake_send(struct loop_wake *wake);
 void loop_wake_free(struct loop_wake *wake);
 
-int loop_signal_new(struct loop *loop, int signum, loop_signal_fn fn, void *arg, struct loop_signal **ret);
+int loop_signal_new(struct loop *loop, int signum, loop_signal_fn fn, void *arg,
+                    struct loop_signal **ret);
 void loop_signal_free(struct loop_signal *sig);
 
 /* Watch a foreign descriptor (POLLIN, POLLOUT, POLLPRI of <poll.h>). The descriptor stays the caller's. */
-int loop_poll_new(struct loop *loop, int fd, unsigned events, loop_poll_fn fn, void *arg, struct loop_poll **ret);
+int loop_poll_new(struct loop *loop, int fd, unsigned events, loop_poll_fn fn, void *arg,
+                  struct loop_poll **ret);
 void loop_poll_set(struct loop_poll *poll, unsigned events);
 void loop_poll_free(struct loop_poll *poll);
 

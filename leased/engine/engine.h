@@ -1,0 +1,79 @@
+/* Makes commands durable and applies them in order: the only way into the FSM.
+ *
+ * Two engines behind one face: sqlite (this replica alone) and raft. The engine owns the FSM and calls fsm_apply on the
+ * loop thread; writing to disk happens on a thread of its own, so the loop never waits for a disk.
+ *
+ * Promise: done runs with r = 0 only when the command is durable (I4). After -ECONNABORTED (raft: leadership lost) the
+ * outcome is unknown and the caller asks again under the same request id. */
+#ifndef XCE_LEASED_ENGINE_ENGINE_H
+#define XCE_LEASED_ENGINE_ENGINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "leased/fsm/fsm.h"
+
+struct engine;
+struct loop;
+
+/* r: 0, outcome is set and lives for the call; -ENOSPC the disk is full, nothing was done; -EIO a write failed, nothing
+ * was done; -EAGAIN no leader; -ECONNABORTED unknown; -ENOBUFS too much waits already; -ECANCELED the engine closes. */
+typedef void (*engine_done_fn)(int r, const struct fsm_outcome *outcome, void *arg);
+
+struct engine_hooks {
+    /* Each change, after it is durable, in order. During open also those that are replayed from the log. */
+    fsm_change_fn change;
+    /* This replica begins or ceases to lead; runs first when the engine has opened. */
+    void (*leader)(bool leading, void *arg);
+    /* Revision up to which history is on disk: the log is not cut beyond it. */
+    uint64_t (*history_revision)(void *arg);
+    /* Health has changed: r = 0 well; -ENOSPC, -EIO writes are refused; what names the file and the reason. */
+    void (*health)(int r, const char *what, void *arg);
+    void *arg;
+};
+
+struct engine_options {
+    size_t batch_commands;     /* in one entry at most [1024] */
+    size_t batch_bytes;        /* [256 KiB] */
+    size_t waiting_commands;   /* proposals that wait at most [65536] */
+    uint64_t snapshot_entries; /* a snapshot every so many entries [16384] */
+    uint64_t snapshot_bytes;   /* or log bytes [64 MiB] */
+};
+
+struct engine_status {
+    bool leading;
+    int health; /* 0, -ENOSPC, -EIO */
+    uint64_t last_entry, snapshot_entry;
+    uint64_t log_bytes;
+    uint64_t fsm_revision;
+};
+
+/* Open or make the file at path, check it whole, restore and replay. Takes fsm over, also on failure.
+ * 0; -EBADMSG damaged; -EBUSY another process has it open; -errno of the file system. why (never NULL) gets a
+ * sentence that names file and place. */
+int engine_open_sqlite(struct loop *loop, const char *path, const struct engine_options *options,
+                       struct fsm *fsm, const struct engine_hooks *hooks, struct engine **ret,
+                       char *why, size_t why_len);
+
+/* Every waiting proposal ends with -ECANCELED, what is being written is finished, then done. */
+void engine_close(struct engine *engine, void (*done)(void *arg), void *arg);
+
+struct fsm *engine_fsm(struct engine *engine);
+
+/* Propose one packed Command (command.proto). The bytes are copied. done runs exactly once, never inside this call. */
+void engine_propose(struct engine *engine, const uint8_t *command, size_t len, engine_done_fn done,
+                    void *arg);
+
+/* done(0) when a read after it sees everything acknowledged before this call (linearizable). */
+void engine_read_barrier(struct engine *engine, void (*done)(int r, void *arg), void *arg);
+
+/* Ask for a snapshot now; done(r). */
+void engine_snapshot(struct engine *engine, void (*done)(int r, void *arg), void *arg);
+
+/* Cluster time now: the FSM's time at election plus the boot-time clock since. Only meaningful while leading. */
+int64_t engine_now_ms(const struct engine *engine);
+
+void engine_get_status(const struct engine *engine, struct engine_status *ret);
+
+#endif
