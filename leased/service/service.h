@@ -1,0 +1,144 @@
+/* What leased does for a caller: check, propose or query, reply. One file per proto service.
+ *
+ * No socket and no clock in here: requests come decoded from rpc, answers go back by callback, time is the engine's, and
+ * what would block (NSS, the history file) is handed to `offload`. One thread: the loop's. */
+#ifndef XCE_LEASED_SERVICE_SERVICE_H
+#define XCE_LEASED_SERVICE_SERVICE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <protobuf-c/protobuf-c.h>
+
+#include "leased/rbac/policy.h"
+
+struct engine;
+struct fsm_change;
+struct history;
+struct hub;
+struct service;
+
+/* ---- one unary request ---- */
+
+struct service_request;
+
+/* r: 0 and reply is set; an outcome of enum fsm_code (positive) or a negative errno, and message is for the client.
+ * reply and message die with the call. Exactly once, unless service_request_cancel came first. */
+typedef void (*service_reply_fn)(int r, const char *message, const ProtobufCMessage *reply,
+                                 void *arg);
+
+/* Lives in its owner (rpc) until replied or cancelled. */
+struct service_request {
+    struct principal principal;
+    enum policy_scope scope;
+    const ProtobufCMessage *message; /* decoded, lives as long as the request */
+    const uint8_t *payload; /* the bytes it was decoded from: its digest goes with the request id */
+    size_t payload_len;
+    service_reply_fn reply;
+    void *reply_arg;
+    /* The handler's own: what to undo when the caller goes away. May be NULL. */
+    void (*cancel)(struct service_request *request);
+    void *pending;
+};
+
+typedef void (*service_unary_fn)(struct service *service, struct service_request *request);
+
+/* The caller has gone (cancelled, deadline, connection lost): no reply will be made. What was proposed stays proposed. */
+void service_request_cancel(struct service_request *request);
+
+/* ---- one stream ---- */
+
+struct service_stream;
+
+struct service_stream_ops {
+    /* Queue a message. 0; 1 = queued, wait for writable; -EPIPE over. */
+    int (*send)(struct service_stream *stream, const uint8_t *data, size_t len);
+    /* r as in service_reply_fn. */
+    void (*finish)(struct service_stream *stream, int r, const char *message);
+};
+
+/* Lives in its owner (rpc) until ended was called. */
+struct service_stream {
+    struct principal principal;
+    enum policy_scope scope;
+    const struct service_stream_ops *ops;
+    void *handler; /* the handler's own */
+};
+
+/* What rpc calls; all but open may find the stream finished already. */
+struct service_stream_handler {
+    const ProtobufCMessageDescriptor *request;
+    void (*open)(struct service *service, struct service_stream *stream);
+    void (*message)(struct service_stream *stream, const ProtobufCMessage *message);
+    void (*half_closed)(struct service_stream *stream);
+    void (*writable)(struct service_stream *stream);
+    void (*ended)(struct service_stream *stream); /* exactly once, last */
+};
+
+/* ---- the whole ---- */
+
+struct service_options {
+    char machine_id[33];   /* of this machine: what "the calling machine" of a local caller is */
+    int64_t heartbeat_ms;  /* asked of nodes [2000] */
+    int64_t lost_after_ms; /* a node not heard for so long is lost [30000] */
+    int64_t grace_ms;      /* after a start no ttl ends before this [30000] */
+};
+
+struct service_deps {
+    struct engine *engine;
+    struct hub *hub;
+    struct history *history;
+    /* Run work on another thread, then done on the loop, always, exactly once. 0; -ENOMEM. */
+    int (*offload)(void (*work)(void *arg), void (*done)(int r, void *arg), void *arg,
+                   void *offload_arg);
+    void *offload_arg;
+    int64_t (*wall_ms)(void);
+    int64_t (*mono_ms)(void);
+};
+
+/* 0; -ENOMEM. deps are borrowed and outlive the service. */
+int service_new(const struct service_options *options, const struct service_deps *deps,
+                struct service **ret);
+void service_free(struct service *service);
+
+/* For each change, after the hub has had it: answers whoever waited for it. */
+void service_changed(struct service *service, const struct fsm_change *change);
+
+/* Time passes: expiries, lost nodes, gathered watermarks. To be called at least every 100 ms. */
+void service_elapse(struct service *service);
+
+/* This replica began or ceased to lead. */
+void service_leading(struct service *service, bool leading);
+
+/* ---- handlers, by proto service (rpc/method.c names them) ---- */
+
+void service_lease_acquire(struct service *service, struct service_request *request);
+void service_lease_renew(struct service *service, struct service_request *request);
+void service_lease_release(struct service *service, struct service_request *request);
+void service_lease_revoke(struct service *service, struct service_request *request);
+void service_lease_get(struct service *service, struct service_request *request);
+void service_lease_list(struct service *service, struct service_request *request);
+void service_lease_explain(struct service *service, struct service_request *request);
+void service_lease_history(struct service *service, struct service_request *request);
+extern const struct service_stream_handler service_lease_watch;
+
+void service_pool_create(struct service *service, struct service_request *request);
+void service_pool_get(struct service *service, struct service_request *request);
+void service_pool_list(struct service *service, struct service_request *request);
+void service_pool_set(struct service *service, struct service_request *request);
+void service_pool_suggest(struct service *service, struct service_request *request);
+void service_pool_unblock(struct service *service, struct service_request *request);
+void service_pool_retire(struct service *service, struct service_request *request);
+
+extern const struct service_stream_handler service_node_session;
+void service_node_get(struct service *service, struct service_request *request);
+void service_node_list(struct service *service, struct service_request *request);
+void service_node_drain(struct service *service, struct service_request *request);
+void service_node_undrain(struct service *service, struct service_request *request);
+void service_node_cordon(struct service *service, struct service_request *request);
+void service_node_sweep(struct service *service, struct service_request *request);
+void service_node_fence(struct service *service, struct service_request *request);
+void service_node_forget(struct service *service, struct service_request *request);
+
+#endif
