@@ -1,0 +1,69 @@
+/* Who held which uid when, long after the lease is gone. Home of its SQLite file; written by a thread of its own.
+ *
+ * Fed from the change feed, never read by the FSM. Feeding is idempotent by revision: after a restart the log's replay
+ * feeds changes again and those already on disk are skipped. Calls are for the loop's thread. */
+#ifndef XCE_LEASED_HISTORY_HISTORY_H
+#define XCE_LEASED_HISTORY_HISTORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "leased/fsm/change.h"
+
+struct history;
+struct loop;
+
+struct history_options {
+    size_t lag_bytes; /* past so much in memory it is degraded [64 MiB] */
+};
+
+/* r: 0 well again; -ENOSPC, -EIO, -ENOBUFS (lag) with a sentence that names the file. On the loop's thread. */
+typedef void (*history_health_fn)(int r, const char *what, void *arg);
+
+/* Open or make. 0; -EBADMSG damaged or of another version; -errno. why (never NULL) names file and cause. */
+int history_open(struct loop *loop, const char *path, const struct history_options *options,
+                 history_health_fn health, void *arg, struct history **ret, char *why,
+                 size_t why_len);
+
+/* Write what is queued, then done. */
+void history_close(struct history *history, void (*done)(void *arg), void *arg);
+
+/* Queue a change; copies what it needs. Never blocks. */
+void history_changed(struct history *history, const struct fsm_change *change);
+
+/* Durable up to here. */
+uint64_t history_revision(const struct history *history);
+size_t history_lag_bytes(const struct history *history);
+/* True: Acquire must be refused until it has caught up. */
+bool history_degraded(const struct history *history);
+
+struct history_query {
+    enum { HISTORY_BY_UID = 1, HISTORY_BY_LEASE, HISTORY_BY_UID_EPOCH } by;
+    uint64_t lease;
+    uint32_t uid, epoch;
+    int64_t at_wall_ms; /* 0 = any time */
+    uint32_t limit;     /* 1..1000 */
+    bool own;           /* only those of owner_uid */
+    uint32_t owner_uid;
+};
+
+struct history_entry {
+    uint64_t lease;
+    uint32_t uid, epoch;
+    const char *pool, *job, *owner_name, *nodes; /* nodes: comma separated */
+    uint32_t owner_uid, owner_gid;
+    enum end_cause cause;
+    int64_t granted_wall_ms, ended_wall_ms, retired_wall_ms, freed_wall_ms; /* 0 = not yet */
+};
+
+/* r 0: entries, newest first, live for the call; revision = complete up to here. r < 0: -EIO and the like, why says. */
+typedef void (*history_done_fn)(int r, const struct history_entry *entries, size_t n,
+                                uint64_t revision, const char *why, void *arg);
+
+/* done runs exactly once, on the loop, never inside this call. "at": held = granted <= at < ended-from-the-map, that is
+ * until it was retired, so that a file's owner at that time is found also while the lease drained. */
+void history_ask(struct history *history, const struct history_query *query, history_done_fn done,
+                 void *arg);
+
+#endif

@@ -1,0 +1,73 @@
+/* The change feed for everyone who follows it: watchers and node sessions, resumed by revision.
+ *
+ * The hub keeps recent changes in a ring bounded by bytes, each encoded once. Subscribers pull: they ask for the next
+ * event when they can take it, so a slow reader holds nothing but its place. One that falls out of the ring, or resumes
+ * from before it, is told so (HUB_SKIPPED) and gets a full list as of one revision, piece by piece, with the changes that
+ * come meanwhile after it. One thread: the loop's. Tests: tests/unit/leased/test_hub.c. */
+#ifndef XCE_LEASED_WATCH_HUB_H
+#define XCE_LEASED_WATCH_HUB_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "leased/fsm/change.h"
+
+struct fsm;
+struct hub;
+struct hub_subscription;
+
+enum hub_event_kind {
+    HUB_LEASE = 1, /* a change of a lease; lease/lease_len: a packed xce.v1.Lease */
+    HUB_POOL = 2,  /* a pool was made or changed: look it up by name */
+    HUB_POOL_GONE = 3,
+    HUB_NODE = 4, /* likewise */
+    HUB_NODE_GONE = 5,
+    HUB_SKIPPED = 6, /* changes up to revision are not kept: a full list follows */
+    HUB_LISTED = 7,  /* a lease of the full list, as HUB_LEASE */
+    HUB_SYNCED = 8,  /* the full list is complete: it shows everything up to revision */
+};
+
+struct hub_event {
+    enum hub_event_kind kind;
+    uint64_t revision;
+    uint32_t uid;
+    enum lease_state state;
+    const uint8_t *lease; /* bytes live until the next call into the hub */
+    size_t lease_len;
+    const char *name; /* of pool or node */
+};
+
+/* What a subscriber sees. All NULL/false = everything. */
+struct hub_filter {
+    bool own; /* only leases of owner_uid */
+    uint32_t owner_uid;
+    const char *node; /* only leases that name this node as a member (copied) */
+    bool leases_only; /* no events of pools and nodes */
+};
+
+/* ready runs from the loop when hub_next has something again after it had nothing. */
+typedef void (*hub_ready_fn)(void *arg);
+
+/* ring_bytes: bound of what is kept [8 MiB with 0]. fsm is borrowed. wall_ms: the wall clock, for annotations. */
+int hub_new(const struct fsm *fsm, size_t ring_bytes, int64_t (*wall_ms)(void), struct hub **ret);
+void hub_free(struct hub *hub);
+
+/* A change has been applied. ready callbacks are NOT called here but by hub_flush, so that a batch wakes each once. */
+void hub_changed(struct hub *hub, const struct fsm_change *change);
+void hub_flush(struct hub *hub);
+
+/* Follow changes after revision since; HUB_SINCE_LIST = a full list first, then what comes. A since in the future of the
+ * FSM is a full list too (the caller followed another state). 0; -ENOMEM. */
+#define HUB_SINCE_LIST UINT64_MAX
+int hub_subscribe(struct hub *hub, uint64_t since, const struct hub_filter *filter,
+                  hub_ready_fn ready, void *arg, struct hub_subscription **ret);
+void hub_unsubscribe(struct hub_subscription *subscription);
+
+/* 1 an event is set; 0 nothing now, ready will be called. */
+int hub_next(struct hub_subscription *subscription, struct hub_event *ret);
+
+/* Everything up to this revision has been given out by hub_next (also what the filter held back). */
+uint64_t hub_position(const struct hub_subscription *subscription);
+
+#endif
