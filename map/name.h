@@ -22,7 +22,8 @@ enum {
 /* Whether prefix may be a cluster's: the form above, 2..NAME_PREFIX_MAX bytes. */
 bool name_prefix_valid(const char *prefix);
 
-/* Write the name of (uid, epoch) with its NUL; the length without it. prefix must be valid, epoch > 0. */
+/* Write the name of (uid, epoch) with its NUL; the length without it. prefix must be valid, uid and epoch > 0: zero
+ * cannot be written without a leading zero, so no name bears it. */
 size_t name_encode(const char *prefix, uint32_t uid, uint32_t epoch, char ret[static NAME_BUF]);
 
 /* Take a name apart. name need not end in NUL. 0; NAME_FOREIGN, ret_* unset. */
