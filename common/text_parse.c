@@ -185,7 +185,7 @@ char *text_format_duration(int64_t ms, char ret[static TEXT_DURATION_BUF])
     size_t i, len = 0;
 
     if (ms <= 0)
-        return strcpy(ret, "0");
+        return memcpy(ret, "0", 2);
     for (i = 0; i < N_UNITS; i++) {
         if (ms < units[i].ms)
             continue;
