@@ -62,6 +62,8 @@ void hub_flush(struct hub *hub);
 #define HUB_SINCE_LIST UINT64_MAX
 int hub_subscribe(struct hub *hub, uint64_t since, const struct hub_filter *filter,
                   hub_ready_fn ready, void *arg, struct hub_subscription **ret);
+/* Whether a subscription since that revision would begin with changes, not with a full list. */
+bool hub_keeps(const struct hub *hub, uint64_t since);
 void hub_unsubscribe(struct hub_subscription *subscription);
 
 /* 1 an event is set; 0 nothing now, ready will be called. */
