@@ -72,15 +72,11 @@ static bool take_number(const char **at, const char *end, uint32_t *ret)
     return true;
 }
 
-int name_decode(const char *prefix, const char *name, size_t len, uint32_t *ret_uid,
-                uint32_t *ret_epoch)
+int name_decode_numbers(const char *numbers, size_t len, uint32_t *ret_uid, uint32_t *ret_epoch)
 {
-    size_t prefix_len = strnlen(prefix, NAME_PREFIX_MAX);
-    const char *at = name + prefix_len, *end = name + len;
+    const char *at = numbers, *end = numbers + len;
     uint32_t uid, epoch;
 
-    if (len <= prefix_len || len > NAME_MAX_LEN || memcmp(name, prefix, prefix_len) != 0)
-        return NAME_FOREIGN;
     if (!take_number(&at, end, &uid) || at == end || *at++ != '-')
         return NAME_FOREIGN;
     if (!take_number(&at, end, &epoch) || at != end)
@@ -88,4 +84,14 @@ int name_decode(const char *prefix, const char *name, size_t len, uint32_t *ret_
     *ret_uid = uid;
     *ret_epoch = epoch;
     return 0;
+}
+
+int name_decode(const char *prefix, const char *name, size_t len, uint32_t *ret_uid,
+                uint32_t *ret_epoch)
+{
+    size_t prefix_len = strnlen(prefix, NAME_PREFIX_MAX);
+
+    if (len <= prefix_len || len > NAME_MAX_LEN || memcmp(name, prefix, prefix_len) != 0)
+        return NAME_FOREIGN;
+    return name_decode_numbers(name + prefix_len, len - prefix_len, ret_uid, ret_epoch);
 }

@@ -30,4 +30,7 @@ size_t name_encode(const char *prefix, uint32_t uid, uint32_t epoch, char ret[st
 int name_decode(const char *prefix, const char *name, size_t len, uint32_t *ret_uid,
                 uint32_t *ret_epoch);
 
+/* The same for what stands behind the prefix. */
+int name_decode_numbers(const char *numbers, size_t len, uint32_t *ret_uid, uint32_t *ret_epoch);
+
 #endif

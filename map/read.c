@@ -1,0 +1,323 @@
+#include "map/read.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "map/name.h"
+#include "map/word.h"
+
+/* A write takes some 100 ns; the intent answers for a writer that stopped in one. */
+#define ROUNDS 100
+
+static inline void pause_a_little(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+/* Item `index` of a section, or NULL where the mapping ends: the header is read anew by each look-up and trusted by none. */
+static inline const void *item(const struct map *map, uint64_t section, uint64_t index, size_t size)
+{
+    if (section > map->size || index >= (map->size - section) / size || section % 64 != 0)
+        return NULL;
+    return (const char *)map->base + section + index * size;
+}
+
+static const struct xce_map_header *header_of(const struct map *map)
+{
+    return map->base;
+}
+
+/* The last range that begins at uid or below; n > 0. */
+static const struct xce_map_range *range_below(const struct xce_map_header *header, uint32_t n,
+                                               uint32_t uid)
+{
+    const struct xce_map_range *ranges = header->ranges;
+    uint32_t low = 0;
+
+    while (n > 1) {
+        uint32_t half = n / 2;
+
+        if (word_load(&ranges[low + half].first) <= uid)
+            low += half;
+        n -= half;
+    }
+    return &ranges[low];
+}
+
+static inline bool find_index(const struct map *map, uint32_t uid, uint32_t *ret_index)
+{
+    const struct xce_map_header *header = header_of(map);
+    const struct xce_map_range *range;
+    uint32_t n = word_load(&header->n_ranges), off;
+
+    if (uid < word_load(&header->first_uid) || uid > word_load(&header->last_uid) || n == 0)
+        return false;
+    range = n == 1 ? header->ranges
+                   : range_below(header, n < XCE_RANGES_MAX ? n : XCE_RANGES_MAX, uid);
+    off = uid - word_load(&range->first);
+    if (off >= word_load(&range->count))
+        return false;
+    *ret_index = word_load(&range->record) + off;
+    return true;
+}
+
+bool map_covers(const struct map *map, uint32_t uid)
+{
+    uint32_t index;
+
+    return find_index(map, uid, &index);
+}
+
+/* Home and shell of the copied record. False: no such place. What comes out is checked by pair_sound. */
+static bool copy_pair(const struct map *map, struct map_entry *entry)
+{
+    const struct xce_map_header *header = header_of(map);
+    uint16_t index = entry->record.pair;
+    const struct xce_map_pair *pair;
+
+    if (index >= word_load(&header->n_pairs))
+        return false;
+    pair = item(map, word_load(&header->pairs_at), index, sizeof(*pair));
+    if (!pair)
+        return false;
+    words_load(&entry->pair, pair, offsetof(struct xce_map_pair, text));
+    if (entry->pair.home_len > XCE_HOME_LEN_MAX || entry->pair.shell_len > XCE_SHELL_LEN_MAX)
+        return false;
+    words_load(entry->pair.text, pair->text,
+               pair_covered(entry->pair.home_len, entry->pair.shell_len) - 8);
+    return true;
+}
+
+static bool pair_sound(const struct xce_map_pair *pair)
+{
+    return pair->text[pair->home_len] == '\0' &&
+           pair->text[pair->home_len + 1 + pair->shell_len] == '\0' &&
+           pair->check ==
+               words_sum((const char *)pair + 8, pair_covered(pair->home_len, pair->shell_len));
+}
+
+static bool copy_gids(const struct map *map, struct map_entry *entry)
+{
+    const struct xce_map_header *header = header_of(map);
+    uint32_t n = entry->record.n_gids, blocks = XCE_MAP_BLOCKS_OF(n);
+    const void *last, *first;
+
+    if (n == 0)
+        return true;
+    if (n > XCE_GIDS_MAX || entry->record.block > word_load(&header->n_blocks))
+        return false;
+    first = item(map, word_load(&header->blocks_at), entry->record.block, XCE_MAP_BLOCK);
+    last = item(map, word_load(&header->blocks_at), (uint64_t)entry->record.block + blocks - 1,
+                XCE_MAP_BLOCK);
+    if (!first || !last)
+        return false;
+    words_load(entry->gids, first, (size_t)blocks * XCE_MAP_BLOCK);
+    return true;
+}
+
+static bool gids_sound(const struct map_entry *entry)
+{
+    uint32_t n = entry->record.n_gids;
+
+    if (n == 0)
+        return true;
+    for (uint32_t i = 1; i <= n; i++)
+        if (entry->gids[i] == 0 || entry->gids[i] == UINT32_MAX)
+            return false;
+    return entry->gids[0] == gids_sum(entry->gids + 1, n);
+}
+
+static inline bool record_sound(const struct xce_map_record *record, uint32_t uid)
+{
+    size_t gecos_at = (size_t)record->name_len + 3;
+
+    if (record->check != words_sum(record, offsetof(struct xce_map_record, check)))
+        return false;
+    if (record->uid != uid || record->gid != uid || record->epoch == 0)
+        return false;
+    return record->name_len <= XCE_NAME_LEN_MAX && record->gecos_len <= XCE_GECOS_LEN_MAX &&
+           record->text[record->name_len] == '\0' && record->text[record->name_len + 1] == 'x' &&
+           record->text[record->name_len + 2] == '\0' &&
+           record->text[gecos_at + record->gecos_len] == '\0';
+}
+
+enum part { PART_NONE, PART_COPIED, PART_BAD };
+
+/* What the copied record refers to; before the record's seq, or the intent's target, is looked at again. */
+static inline enum part copy_parts(const struct map *map, unsigned want, struct map_entry *entry)
+{
+    if (!map_named(entry))
+        return PART_NONE;
+    if ((want & MAP_WANT_PAIR) && !copy_pair(map, entry))
+        return PART_BAD;
+    if ((want & MAP_WANT_GIDS) && !copy_gids(map, entry))
+        return PART_BAD;
+    return PART_COPIED;
+}
+
+static inline int judge(enum part parts, uint32_t uid, unsigned want, struct map_entry *entry)
+{
+    if (parts == PART_NONE && (!(want & MAP_WANT_ANY) || entry->record.uid == 0))
+        return MAP_ABSENT;
+    if (!record_sound(&entry->record, uid))
+        return -EBADMSG;
+    if (parts == PART_NONE)
+        return 0;
+    if (parts == PART_BAD || ((want & MAP_WANT_PAIR) && !pair_sound(&entry->pair)) ||
+        ((want & MAP_WANT_GIDS) && !gids_sound(entry)))
+        return -EBADMSG;
+    return 0;
+}
+
+/* The record is odd: what its writer is about to make of it. -EAGAIN: it moved on. */
+static __attribute__((noinline)) int take_intent(const struct map *map, uint32_t index,
+                                                 uint32_t uid, unsigned want,
+                                                 struct map_entry *entry)
+{
+    const struct xce_map_header *header = header_of(map);
+    uint64_t target = __atomic_load_n(&header->intent_target, __ATOMIC_ACQUIRE);
+    enum part parts;
+
+    if ((uint32_t)target != index + 1)
+        return -EAGAIN;
+    words_load(&entry->record, &header->intent, sizeof(entry->record));
+    parts = copy_parts(map, want, entry);
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    if (word_load(&header->intent_target) != target)
+        return -EAGAIN;
+    return judge(parts, uid, want, entry);
+}
+
+static int take(const struct map *map, uint32_t index, uint32_t uid, unsigned want,
+                struct map_entry *entry)
+{
+    const struct xce_map_header *header = header_of(map);
+    const struct xce_map_record *record = item(map, word_load(&header->records_at), index,
+                                               sizeof(*record));
+    int r;
+
+    if (!record)
+        return -EBADMSG;
+    for (int i = 0; i < ROUNDS; i++) {
+        uint32_t seq = __atomic_load_n(&record->seq, __ATOMIC_ACQUIRE);
+        enum part parts;
+
+        if (seq & 1) {
+            r = take_intent(map, index, uid, want, entry);
+            if (r != -EAGAIN)
+                return r;
+            pause_a_little();
+            continue;
+        }
+        words_load(&entry->record, record, sizeof(entry->record));
+        parts = copy_parts(map, want, entry);
+        __atomic_thread_fence(__ATOMIC_ACQUIRE);
+        if (word_load(&record->seq) == seq)
+            return judge(parts, uid, want, entry);
+    }
+    return -EAGAIN;
+}
+
+int map_find_uid(const struct map *map, uint32_t uid, unsigned want, struct map_entry *ret)
+{
+    uint32_t index;
+
+    if (!find_index(map, uid, &index))
+        return MAP_FOREIGN;
+    return take(map, index, uid, want, ret);
+}
+
+/* Bytes of the prefix, or 0 if name begins otherwise. Ends at the name's NUL at the latest. */
+static size_t match_prefix(const struct xce_map_header *header, const char *name)
+{
+    uint32_t len = word_load(&header->prefix_len);
+
+    if (len > XCE_PREFIX_LEN_MAX)
+        return 0;
+    for (uint32_t i = 0; i < len; i++)
+        if (name[i] != word_load(&header->prefix[i]) || name[i] == '\0')
+            return 0;
+    return len;
+}
+
+int map_find_name(const struct map *map, const char *name, unsigned want, struct map_entry *ret)
+{
+    size_t prefix_len = match_prefix(header_of(map), name), len;
+    uint32_t uid, epoch;
+    int r;
+
+    if (prefix_len == 0)
+        return MAP_FOREIGN;
+    len = strnlen(name + prefix_len, XCE_NAME_LEN_MAX + 1 - prefix_len);
+    if (name_decode_numbers(name + prefix_len, len, &uid, &epoch) != 0)
+        return MAP_FOREIGN;
+    r = map_find_uid(map, uid, want & ~(unsigned)MAP_WANT_ANY, ret);
+    if (r != 0)
+        return r;
+    len += prefix_len;
+    if (ret->record.epoch != epoch || ret->record.name_len != len ||
+        memcmp(ret->record.text, name, len) != 0)
+        return MAP_ABSENT;
+    return 0;
+}
+
+/* Cheap look before the copy: a walk passes over most records of a large map. */
+static bool worth_taking(const struct map *map, uint32_t index, unsigned want)
+{
+    const struct xce_map_record *record = item(map, word_load(&header_of(map)->records_at), index,
+                                               sizeof(*record));
+
+    if (!record)
+        return false;
+    return word_load(&record->state) != XCE_MAP_NONE || (word_load(&record->seq) & 1) ||
+           ((want & MAP_WANT_ANY) && word_load(&record->uid) != 0);
+}
+
+int map_next(const struct map *map, uint32_t from, unsigned want, struct map_entry *ret)
+{
+    const struct xce_map_header *header = header_of(map);
+    uint32_t n = word_load(&header->n_ranges);
+
+    for (uint32_t i = 0; i < n && i < XCE_RANGES_MAX; i++) {
+        const struct xce_map_range *range = &header->ranges[i];
+        uint32_t first = word_load(&range->first), count = word_load(&range->count),
+                 record = word_load(&range->record), off = from > first ? from - first : 0;
+
+        /* A count that is damaged ends where the mapping does. */
+        for (; off < count && item(map, word_load(&header->records_at), (uint64_t)record + off,
+                                   sizeof(struct xce_map_record));
+             off++)
+            if (worth_taking(map, record + off, want) &&
+                take(map, record + off, first + off, want, ret) == 0)
+                return 0;
+    }
+    return MAP_ABSENT;
+}
+
+void map_status(const struct map *map, struct map_status *ret)
+{
+    const struct xce_map_header *header = header_of(map);
+    uint32_t n = word_load(&header->n_ranges);
+
+    *ret = (struct map_status){
+        .n_ranges = n < XCE_RANGES_MAX ? n : XCE_RANGES_MAX,
+        .n_records = word_load(&header->n_records),
+        .n_blocks = word_load(&header->n_blocks),
+        .superseded = map_superseded(map),
+        .ended = word_load(&header->writer) == XCE_MAP_WRITER_ENDED,
+        .beat_boot_ms = word_load(&header->beat_boot_ms),
+        .heard_boot_ms = word_load(&header->heard_boot_ms),
+        .writer_starts = word_load(&header->writer_starts),
+    };
+    for (int i = 0; i < XCE_PREFIX_LEN_MAX; i++)
+        ret->prefix[i] = word_load(&header->prefix[i]);
+    words_load(ret->ranges, header->ranges, sizeof(ret->ranges[0]) * ret->n_ranges);
+    /* synced is taken away before, and given after, a revision that it does not hold for. */
+    ret->synced = __atomic_load_n(&header->synced, __ATOMIC_ACQUIRE) == 1;
+    ret->revision = word_load(&header->revision);
+    words_load(ret->incarnation, header->incarnation, sizeof(ret->incarnation));
+}
