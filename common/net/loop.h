@@ -13,17 +13,20 @@ struct loop_timer;
 struct loop_wake;
 struct loop_signal;
 struct loop_poll;
-struct loop_work;
+struct loop_soon;
 
 typedef void (*loop_fn)(void *arg);
 typedef void (*loop_signal_fn)(int signum, void *arg);
 typedef void (*loop_poll_fn)(int fd, unsigned events, void *arg);
 
-/* Make a loop; ended by loop_free, which asserts that nothing is left on it. 0; -ENOMEM, -EMFILE. */
+/* Make a loop. 0; -ENOMEM, -EMFILE. */
 int loop_new(struct loop **ret);
+/* End it: what was deferred still runs, submitted work is cancelled or waited for and its done called; then asserts that
+ * no timer, wake, signal, poll or soon is left. NULL does nothing. */
 void loop_free(struct loop *loop);
 
-/* Run until loop_stop (or, for a loop with nothing on it, until nothing is left). */
+/* Run until loop_stop, or until nothing is left that could ever call back. A loop_stop before loop_run ends that run at
+ * once. */
 void loop_run(struct loop *loop);
 void loop_stop(struct loop *loop);
 
@@ -37,7 +40,8 @@ int loop_fd(const struct loop *loop);
 int64_t loop_now_ms(const struct loop *loop);
 int64_t loop_now_fresh_ms(void);
 
-/* A timer, owned by the caller. Starting a started timer moves it. fn may free the timer. repeat_ms 0 = once. */
+/* A timer, owned by the caller. Starting a started timer moves it. fn may free the timer. repeat_ms 0 = once. The delay
+ * counts from the moment of the call and is never cut short; starting cannot fail. */
 int loop_timer_new(struct loop *loop, loop_fn fn, void *arg, struct loop_timer **ret);
 void loop_timer_start(struct loop_timer *timer, int64_t delay_ms, int64_t repeat_ms);
 void loop_timer_stop(struct loop_timer *timer);
@@ -62,7 +66,21 @@ void loop_poll_free(struct loop_poll *poll);
 typedef void (*loop_work_done_fn)(int r, void *arg);
 int loop_work_submit(struct loop *loop, loop_fn work, loop_work_done_fn done, void *arg);
 
-/* fn runs in the next round, before the loop waits: how an answer keeps its promise never to run inside the call. */
+/* fn runs soon, before the loop waits again: how an answer keeps its promise never to run inside the call. Cannot be
+ * taken back: arg must live until then. 0; -ENOMEM. */
 int loop_defer(struct loop *loop, loop_fn fn, void *arg);
+
+/* The same for an object that has it to do again and again: starting cannot fail, starting twice runs once, and stop
+ * takes it back. fn may free it. What is started while callbacks of this round run is run when all of them have. */
+int loop_soon_new(struct loop *loop, loop_fn fn, void *arg, struct loop_soon **ret);
+void loop_soon_start(struct loop_soon *soon);
+void loop_soon_stop(struct loop_soon *soon);
+void loop_soon_free(struct loop_soon *soon);
+
+/* One buffer of LOOP_SCRATCH_BYTES to read into, for whoever has the callback: its content dies when the callback ends. */
+enum {
+    LOOP_SCRATCH_BYTES = 256 * 1024,
+};
+uint8_t *loop_scratch(struct loop *loop);
 
 #endif
