@@ -21,6 +21,8 @@ void digest_bytes(const void *bytes, size_t len, uint8_t ret[static DIGEST_LEN])
 /* CRC-32C (Castagnoli, reflected 0x82F63B78, as in iSCSI, RFC 3720 B.4). Start with crc 0; feed the result on for the
  * next piece. The same on every machine; uses SSE4.2 where the processor has it. Any thread. */
 uint32_t digest_crc32c(uint32_t crc, const void *bytes, size_t len);
+/* The same without SSE4.2, for what has none. */
+uint32_t digest_crc32c_portable(uint32_t crc, const void *bytes, size_t len);
 
 /* Random bytes of the kernel, good for keys. Waits only before the pool has been filled once, early in the boot.
  * Cannot fail: a kernel without getrandom aborts. Any thread. */

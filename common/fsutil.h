@@ -20,10 +20,14 @@
  * 0; -EFBIG more than max; -EISDIR, -ENXIO no regular file (a fifo does not hang us); -ENOMEM; -errno. */
 int fs_read_file(int dirfd, const char *path, size_t max, char **ret, size_t *ret_len);
 
+/* The same from an open descriptor, from where it stands. */
+int fs_read_fd(int fd, size_t max, char **ret, size_t *ret_len);
+
 /* Replace a file atomically and durably: a temporary beside it, fsync, rename, fsync of the folder. After a failure, or a
  * crash anywhere, the old contents are there whole.
  *   mode  of the new file, whatever the umask
- * 0; -errno. A temporary that a crash left behind is named ".<name>.<random>.tmp". */
+ * A symlink at path is replaced, not followed. 0; -errno. A temporary that a crash left behind is named
+ * ".<name>.<random>.tmp". */
 int fs_write_file(int dirfd, const char *path, const void *bytes, size_t len, mode_t mode);
 
 /* Write all of it, over EINTR and short writes. 0; -errno. */

@@ -101,6 +101,13 @@ int text_check(const void *bytes, size_t len, size_t max, size_t *ret_at)
     return r;
 }
 
+size_t text_char(const void *bytes, size_t len)
+{
+    uint32_t code;
+
+    return len ? decode(bytes, len, &code) : 0;
+}
+
 const char *text_outcome_text(int outcome)
 {
     switch (outcome) {

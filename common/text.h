@@ -36,6 +36,9 @@ enum text_outcome {
  * 0; TEXT_TOO_LONG, TEXT_NUL, TEXT_CONTROL, TEXT_NOT_UTF8. O(len), ASCII eight bytes at a step. */
 int text_check(const void *bytes, size_t len, size_t max, size_t *ret_at);
 
+/* Length in bytes of the character that the bytes begin with; 0 = they begin with none (len may be 0). */
+size_t text_char(const void *bytes, size_t len);
+
 /* What an outcome means: "holds a NUL byte". Static. */
 const char *text_outcome_text(int outcome);
 
