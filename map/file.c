@@ -27,15 +27,18 @@ static int refuse(int fd, int error, const char *why, const char **ret_why)
     return error;
 }
 
-int map_file_open(const char *path, struct map_file *ret, const char **ret_why)
+int map_file_open(const char *path, int access, struct map_file *ret, const char **ret_why)
 {
     struct stat st;
     /* Nonblocking: were it a fifo or a device, open itself must not wait. */
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK);
+    int fd = open(path, access | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK);
 
+    if (fd < 0 && errno == ELOOP)
+        return refuse(fd, -EPERM, "is a symbolic link", ret_why);
+    if (fd < 0 && (errno == ENXIO || errno == ENODEV))
+        return refuse(fd, -EPERM, "is not a regular file", ret_why);
     if (fd < 0)
-        return refuse(fd, errno == ELOOP ? -EPERM : -errno,
-                      errno == ELOOP ? "is a symbolic link" : "cannot be opened", ret_why);
+        return refuse(fd, -errno, "cannot be opened", ret_why);
     if (fstat(fd, &st) < 0)
         return refuse(fd, -errno, "cannot be looked at", ret_why);
     if (!S_ISREG(st.st_mode))
@@ -168,7 +171,7 @@ int map_open(const char *path, struct map *ret, struct map_file *ret_file, const
     struct map map;
     const char *why;
     void *base;
-    int r = map_file_open(path, &file, ret_why);
+    int r = map_file_open(path, O_RDONLY, &file, ret_why);
 
     if (r < 0)
         return r;

@@ -23,10 +23,11 @@ struct map_file {
 };
 
 /* Open the file and look at its inode: regular, root's, not writable for group or others, not empty, not huge.
+ *   access    O_RDONLY, or O_RDWR for the writer
  *   ret       on success; its fd (close-on-exec) is the caller's to close
  *   ret_why   NULL or set on failure: what is wrong, a constant text
  * 0; -EPERM not to be trusted; -EBADMSG no possible size; any error of open(2): -ENOENT there is none. */
-int map_file_open(const char *path, struct map_file *ret, const char **ret_why);
+int map_file_open(const char *path, int access, struct map_file *ret, const char **ret_why);
 
 /* What is wrong with the header of size bytes at base: a constant text; NULL if nothing. A superseded map is as good as
  * a live one here. */

@@ -71,14 +71,15 @@ struct map_lease {
     uint32_t n_gids;
 };
 
-/* Write the record of a lease; visible to all readers on return. For the epoch that the record has already, flags only add
- * to those there: closed stays closed. May move to a new file to make room for gids.
+/* Write the record of a lease; visible to all readers on return. Flags as given, but what is closed for an epoch stays
+ * closed. May move to a new file to make room for gids.
  * 0; -ESTALE the uid has seen a higher epoch; -ERANGE uid of no range, or there is no map; -EINVAL a text that passwd
  * cannot show or that is too long, gid, state; -EMLINK more than 128 different homes and shells in use; -ENOSPC. */
 int map_writer_set(struct map_writer *w, const struct map_lease *lease);
 
-/* Add flags (XCE_MAP_CLOSED, the notes) to the record of exactly that epoch. 0; MAP_NOT_HELD; -ERANGE. */
-int map_writer_mark(struct map_writer *w, uint32_t uid, uint32_t epoch, uint8_t flags);
+/* Add flags to the record of exactly that epoch, and drop others; XCE_MAP_CLOSED cannot be dropped.
+ * 0; MAP_NOT_HELD; -ERANGE. */
+int map_writer_mark(struct map_writer *w, uint32_t uid, uint32_t epoch, uint8_t add, uint8_t drop);
 
 /* The lease is retired: its name is gone for every reader on return. The record keeps the epoch.
  * 0; -ESTALE; -ERANGE. Not an error for a uid that never had a lease here: the epoch is noted. */
