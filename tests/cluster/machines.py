@@ -235,8 +235,10 @@ class Cluster:
     @contextlib.contextmanager
     def locked(self, seconds=60):
         """One verb at a time that changes the cluster."""
-        os.makedirs(self.state, exist_ok=True)
-        fd = os.open(f'{self.state}/lock', os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fd = os.open(f'{self.state}/lock', os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except FileNotFoundError:
+            raise Error(f'cluster {self.name} is not up') from None
 
         def taken():
             try:
@@ -412,10 +414,9 @@ class Cluster:
 
     def down(self):
         """End every process, and leave nothing: also of a cluster that is half up, or not there at all."""
-        if os.path.isdir(self.state):
-            with self.locked(120):
-                self._down()
-        else:
+        with contextlib.ExitStack() as stack:
+            if os.path.isdir(self.state):
+                stack.enter_context(self.locked(120))
             self._down()
 
     def _down(self):

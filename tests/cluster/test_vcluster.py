@@ -182,6 +182,11 @@ class One(unittest.TestCase):
             done = self.vc(*args)
             self.assertEqual(done.returncode, 1, args)
             self.assertRegex(done.stderr, '^vcluster: ')
+        for args in (['heal'], ['cut', 'n1', 'n2'], ['kill', 'n1'], ['exec', 'n1', '--', 'true']):
+            done = vcluster(f'no{os.getpid()}', *args)
+            self.assertIn(done.returncode, (1, 125))
+            self.assertIn('is not up', done.stderr)
+        self.assertFalse(os.path.exists(f'{machines.RUN}/no{os.getpid()}'))
         self.assertEqual(vcluster('No_name', 'up').returncode, 1)
         self.assertEqual(vcluster('--help').returncode, 0)
 
