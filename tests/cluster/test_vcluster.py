@@ -190,6 +190,15 @@ class One(unittest.TestCase):
         self.assertEqual(vcluster('No_name', 'up').returncode, 1)
         self.assertEqual(vcluster('--help').returncode, 0)
 
+    def test_what_the_packages_install_is_in_place(self):
+        user = self.ok('exec', 'n1', '--', 'getent', 'passwd', 'xce-leased').strip().split(':')
+        self.assertEqual(user[5:], ['/var/lib/xce/leased', '/usr/sbin/nologin'])
+        self.assertEqual(self.ok('exec', 'n1', '--', 'stat', '-c', '%U %a %F', '/run/xce', '/var/lib/xce').split('\n')[:2],
+                         ['root 755 directory'] * 2)
+        self.assertEqual(self.ok('exec', 'n1', '--', 'readlink', '-m', '/run/xce/leased.sock'), '/run/xce/leased/leased.sock\n')
+        units = self.ok('exec', 'n1', '--', 'systemctl', 'list-unit-files', '--no-legend', 'leased.service', 'noded.service')
+        self.assertEqual(len(units.splitlines()), 2, units)
+
     def test_no_unit_failed(self):
         self.assertEqual(self.ok('exec', 'n1', '--', 'systemctl', 'list-units', '--failed', '--plain', '--no-legend'), '')
 
