@@ -1,0 +1,66 @@
+#include "noded/sweep/acl.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/xattr.h>
+
+#include "noded/sweep/sweep.h"
+
+#define ACL_VERSION   2
+#define ACL_HEAD      4 /* u32 version; all little endian */
+#define ACL_ENTRY     8 /* u16 tag, u16 permissions, u32 id */
+#define ACL_TAG_USER  0x02
+#define ACL_TAG_GROUP 0x08
+
+static uint32_t le32(const uint8_t *p)
+{
+    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+size_t acl_strip(const struct sweep *sweep, uint8_t *value, size_t *len, uint32_t *ret_uid)
+{
+    size_t kept = ACL_HEAD, stripped = 0;
+
+    if (*len < ACL_HEAD || le32(value) != ACL_VERSION || (*len - ACL_HEAD) % ACL_ENTRY)
+        return 0;
+    for (size_t at = ACL_HEAD; at < *len; at += ACL_ENTRY) {
+        unsigned tag = value[at] | (unsigned)value[at + 1] << 8;
+        uint32_t id = le32(value + at + 4);
+        if ((tag == ACL_TAG_USER || tag == ACL_TAG_GROUP) && sweep_wants(sweep, id)) {
+            if (stripped++ == 0)
+                *ret_uid = id;
+            continue;
+        }
+        memmove(value + kept, value + at, ACL_ENTRY);
+        kept += ACL_ENTRY;
+    }
+    *len = kept;
+    return stripped;
+}
+
+static void attribute_sweep(struct sweep *sweep, const char *path, const char *attribute,
+                            const char *shown)
+{
+    uint8_t value[ACL_XATTR_MAX];
+    ssize_t n = lgetxattr(path, attribute, value, sizeof(value));
+    size_t len = n < 0 ? 0 : (size_t)n;
+    uint32_t uid = 0;
+
+    if (n < 0) {
+        if (errno != ENODATA && errno != EOPNOTSUPP && errno != ENOENT && errno != ENOTDIR)
+            sweep_failed(sweep, "access control list", errno);
+        return;
+    }
+    if (acl_strip(sweep, value, &len, &uid) == 0)
+        return;
+    sweep_found(sweep, uid, REASON_FILE, "access control list of %s", shown);
+    if (sweep->remove && lsetxattr(path, attribute, value, len, XATTR_REPLACE) == 0)
+        sweep_removed(sweep);
+}
+
+void acl_sweep(struct sweep *sweep, const char *path, const char *shown, bool folder)
+{
+    attribute_sweep(sweep, path, "system.posix_acl_access", shown);
+    if (folder)
+        attribute_sweep(sweep, path, "system.posix_acl_default", shown);
+}

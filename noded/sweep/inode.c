@@ -1,0 +1,141 @@
+#include "noded/sweep/inode.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/err.h"
+#include "common/mem.h"
+#include "noded/sweep/sweep.h"
+
+uint32_t inode_wanted(const struct sweep *sweep, uint32_t uid, uint32_t gid)
+{
+    if (sweep_wants(sweep, uid))
+        return uid;
+    return sweep_wants(sweep, gid) ? gid : 0;
+}
+
+int inode_stat(int dir_fd, const char *name, struct statx *ret)
+{
+    int flags = AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_STATX_DONT_SYNC;
+
+    if (!*name)
+        flags |= AT_EMPTY_PATH;
+    return statx(dir_fd, name, flags, STATX_BASIC_STATS | STATX_MNT_ID, ret) < 0 ? -errno : 0;
+}
+
+/* Whether a flag was in the way and has been cleared. */
+static bool flags_clear(int dir_fd, const char *name)
+{
+    /* O_NONBLOCK: should it have become a fifo, the open does not hang. */
+    auto_close int fd = openat(dir_fd, name,
+                               O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
+    int flags;
+
+    if (fd < 0 || ioctl(fd, FS_IOC_GETFLAGS, &flags) < 0 ||
+        !(flags & (FS_IMMUTABLE_FL | FS_APPEND_FL)))
+        return false;
+    flags &= ~(FS_IMMUTABLE_FL | FS_APPEND_FL);
+    return ioctl(fd, FS_IOC_SETFLAGS, &flags) == 0;
+}
+
+static bool flags_matter(int dir_fd, const char *name)
+{
+    struct statx st;
+
+    return inode_stat(dir_fd, name, &st) == 0 && (S_ISREG(st.stx_mode) || S_ISDIR(st.stx_mode));
+}
+
+static bool folder_is_wanted(const struct sweep *sweep, int dir_fd)
+{
+    struct statx st;
+
+    return inode_stat(dir_fd, "", &st) == 0 && sweep_wants(sweep, st.stx_uid);
+}
+
+int inode_unlink(const struct sweep *sweep, int dir_fd, const char *name, bool directory)
+{
+    for (int tried = 0;; tried++) {
+        if (unlinkat(dir_fd, name, directory ? AT_REMOVEDIR : 0) == 0 || errno == ENOENT)
+            return 0;
+        int r = -errno;
+        if (r != -EPERM || tried == 2)
+            return r;
+        /* The file's own flag, or that of a folder which is one of the remnants, too. */
+        if (!(flags_matter(dir_fd, name) && flags_clear(dir_fd, name)) &&
+            !(folder_is_wanted(sweep, dir_fd) && flags_clear(dir_fd, ".")))
+            return r;
+    }
+}
+
+int inode_disown(int fd, bool keep_uid)
+{
+    return fchownat(fd, "", keep_uid ? (uid_t)-1 : 0, 0, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0
+               ? -errno
+               : 0;
+}
+
+/* Pin what name is now; -ENOENT if it is not the inode of st any more. */
+static int inode_pin(int dir_fd, const char *name, const struct statx *st)
+{
+    int fd = openat(dir_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    struct statx now;
+
+    if (fd < 0)
+        return -errno;
+    if (inode_stat(fd, "", &now) == 0 && now.stx_ino == st->stx_ino && now.stx_uid == st->stx_uid &&
+        now.stx_gid == st->stx_gid && now.stx_mnt_id == st->stx_mnt_id)
+        return fd;
+    (void)close(fd);
+    return -ENOENT;
+}
+
+void inode_kept(struct sweep *sweep, uint32_t uid, enum reason reason, const char *name, int r)
+{
+    if (r == -EPERM && reason == REASON_FILE)
+        reason = REASON_FILE_IMMUTABLE;
+    sweep_found(sweep, uid, reason, "%s: %s", name, err_text(r));
+}
+
+static int file_end(struct sweep *sweep, int dir_fd, const char *name, const struct statx *st,
+                    int *ret_fd)
+{
+    auto_close int fd = -1;
+    int r;
+
+    if (!sweep_wants(sweep, st->stx_uid)) {
+        fd = inode_pin(dir_fd, name, st);
+        return fd < 0 ? fd : inode_disown(fd, true);
+    }
+    if (st->stx_nlink > 1) {
+        fd = inode_pin(dir_fd, name, st);
+        if (fd >= 0 && !ret_fd)
+            (void)inode_disown(fd, false);
+    }
+    r = inode_unlink(sweep, dir_fd, name, false);
+    if (r == 0 && ret_fd && fd >= 0)
+        *ret_fd = mem_take_fd(&fd);
+    return r;
+}
+
+void inode_sweep(struct sweep *sweep, int dir_fd, const char *name, const struct statx *st,
+                 enum reason reason, int *ret_fd)
+{
+    uint32_t uid = inode_wanted(sweep, st->stx_uid, st->stx_gid);
+    int r;
+
+    if (!sweep->remove) {
+        sweep_found(sweep, uid, reason, "%s", name);
+        return;
+    }
+    r = file_end(sweep, dir_fd, name, st, ret_fd);
+    if (r == 0) {
+        sweep_found(sweep, uid, reason, "%s", name);
+        sweep_removed(sweep);
+    } else {
+        inode_kept(sweep, uid, reason, name, r);
+    }
+}

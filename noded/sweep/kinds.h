@@ -1,0 +1,32 @@
+/* The kinds of remnants: a row in kinds.c each. To add one: a file with a run function, its prototype here, its row. */
+#ifndef XCE_NODED_SWEEP_KINDS_H
+#define XCE_NODED_SWEEP_KINDS_H
+
+#include <stddef.h>
+
+#include "noded/sweep/sweep.h"
+
+struct sweep_kind {
+    const char *name; /* for logs and docs/node.md */
+    enum sweep_stages stage;
+    /* One round: report all that is there, and remove it if sweep->remove. */
+    void (*run)(struct sweep *sweep);
+};
+
+/* In the order in which they are run: within a stage what could make others comes first. */
+extern const struct sweep_kind sweep_kinds[];
+extern const size_t n_sweep_kinds;
+
+void sweep_slices(struct sweep *sweep);
+void sweep_units(struct sweep *sweep);
+void sweep_processes(struct sweep *sweep);
+void sweep_sysv_shm(struct sweep *sweep);
+void sweep_sysv_sem(struct sweep *sweep);
+void sweep_sysv_msg(struct sweep *sweep);
+void sweep_mqueues(struct sweep *sweep);
+void sweep_mounts(struct sweep *sweep);
+void sweep_files(struct sweep *sweep);
+void sweep_names(struct sweep *sweep);
+void sweep_members(struct sweep *sweep);
+
+#endif

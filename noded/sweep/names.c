@@ -1,0 +1,46 @@
+/* Files that speak for a user by their name or owner: cron tables, at jobs, mail boxes, linger marks.
+ * A name is ours if it is the canonical name of any epoch of the uid. */
+#include <fcntl.h>
+#include <string.h>
+
+#include "map/name.h"
+#include "noded/sweep/folder.h"
+#include "noded/sweep/inode.h"
+#include "noded/sweep/kinds.h"
+
+static void entry_look(struct sweep *sweep, int dir_fd, const char *name, const struct statx *st,
+                       const void *arg)
+{
+    const enum reason *reason = arg;
+    uint32_t uid, epoch;
+
+    if (inode_wanted(sweep, st->stx_uid, st->stx_gid)) {
+        inode_sweep(sweep, dir_fd, name, st, *reason, NULL);
+        return;
+    }
+    if (name_decode(sweep->places->prefix, name, strlen(name), &uid, &epoch) != 0 ||
+        !sweep_wants(sweep, uid))
+        return;
+    int r = sweep->remove ? inode_unlink(sweep, dir_fd, name, false) : 0;
+    if (r < 0) {
+        inode_kept(sweep, uid, *reason, name, r);
+        return;
+    }
+    sweep_found(sweep, uid, *reason, "%s", name);
+    if (sweep->remove)
+        sweep_removed(sweep);
+}
+
+static void folders_look(struct sweep *sweep, const char *const *folders, enum reason reason)
+{
+    for (; folders && *folders; folders++)
+        folder_each(sweep, AT_FDCWD, *folders, *folders, entry_look, &reason);
+}
+
+void sweep_names(struct sweep *sweep)
+{
+    folders_look(sweep, sweep->places->cron, REASON_CRON);
+    folders_look(sweep, sweep->places->at, REASON_AT);
+    folders_look(sweep, sweep->places->mail, REASON_MAIL);
+    folders_look(sweep, sweep->places->linger, REASON_LINGER);
+}

@@ -1,0 +1,339 @@
+/* Processes and threads that bear an id, in any of its places.
+ *
+ * A process is killed the moment it is met: /proc is read in order of pids and children mostly come behind their parents,
+ * so even what forks as fast as it can is caught up with. Before the signal a pidfd pins the process and its status is
+ * read anew: the signal can not hit one that took over the pid, nor one whose lease has become sanctioned meanwhile.
+ * A zombie bears its ids but can do nothing and holds nothing: it is passed over, or a parent that never reaps would keep
+ * a uid for ever. */
+#include "noded/sweep/proc.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/mem.h"
+#include "noded/sweep/kinds.h"
+
+#define STATUS_FIRST    (16u << 10)
+#define STATUS_MAX      (2u << 20) /* 65,536 groups of 11 characters, and more */
+#define WAITING_MAX     512
+#define BORROWERS_MAX   256
+#define BORROWER_LOOKS  3
+#define BORROWER_GAP_NS 15000000L
+
+/* How a process bears an id. */
+enum bears {
+    BEARS_NOT = 0,
+    BEARS_ON_LOAN, /* only as file system id, gid or group of a process of somebody else */
+    BEARS_OWN,     /* a real, effective or saved uid of some thread */
+};
+
+struct proc_walk {
+    struct sweep *sweep;
+    int proc_fd;
+    char *text;
+    size_t cap;
+    /* Killed, not seen to end yet. */
+    struct waiting {
+        int fd;
+        pid_t pid;
+        uint32_t uid;
+    } waiting[WAITING_MAX];
+    size_t n_waiting;
+    pid_t borrowers[BORROWERS_MAX];
+    size_t n_borrowers;
+    bool report;
+};
+
+static bool walk_grow(struct proc_walk *w)
+{
+    char *more = realloc(w->text, w->cap * 2);
+
+    if (!more)
+        return false;
+    w->text = more;
+    w->cap *= 2;
+    return true;
+}
+
+/* Read a file below /proc whole into w->text. 0; -ENOENT or -ESRCH the process has gone; -errno. */
+static int walk_read(struct proc_walk *w, const char *path)
+{
+    auto_close int fd = openat(w->proc_fd, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    size_t len = 0;
+
+    if (fd < 0)
+        return -errno;
+    for (;;) {
+        ssize_t n = read(fd, w->text + len, w->cap - 1 - len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -errno;
+        len += (size_t)n;
+        if (n == 0 || len < w->cap - 1)
+            break;
+        if (w->cap >= STATUS_MAX)
+            return -EFBIG;
+        if (!walk_grow(w))
+            return -ENOMEM;
+    }
+    w->text[len] = '\0';
+    return 0;
+}
+
+static bool gone(int r)
+{
+    return r == -ENOENT || r == -ESRCH;
+}
+
+static void report(struct proc_walk *w, uint32_t id, pid_t pid, const struct proc_status *st)
+{
+    if (w->report)
+        sweep_found(w->sweep, id, REASON_PROCESS, "pid %d (%.*s)", pid,
+                    (int)(st->name_len < 32 ? st->name_len : 32), st->name);
+}
+
+/* Every id of one thread that is meant; *ret_uid the first. */
+static enum bears status_bears(struct proc_walk *w, pid_t pid, struct proc_status *st,
+                               uint32_t *ret_uid)
+{
+    enum bears bears = BEARS_NOT;
+    uint32_t group;
+
+    if (st->state == 'Z' || st->state == 'X')
+        return BEARS_NOT;
+    for (int i = 0; i < 4; i++) {
+        if (sweep_wants(w->sweep, st->uids[i])) {
+            enum bears how = i < 3 ? BEARS_OWN : BEARS_ON_LOAN;
+            if (bears == BEARS_NOT)
+                *ret_uid = st->uids[i];
+            bears = how > bears ? how : bears;
+            report(w, st->uids[i], pid, st);
+        }
+        if (sweep_wants(w->sweep, st->gids[i])) {
+            if (bears == BEARS_NOT)
+                *ret_uid = st->gids[i];
+            bears = bears ? bears : BEARS_ON_LOAN;
+            report(w, st->gids[i], pid, st);
+        }
+    }
+    while (proc_next_group(st, &group)) {
+        if (!sweep_wants(w->sweep, group))
+            continue;
+        if (bears == BEARS_NOT)
+            *ret_uid = group;
+        bears = bears ? bears : BEARS_ON_LOAN;
+        report(w, group, pid, st);
+    }
+    return bears;
+}
+
+/* One thread. -ENOENT, -ESRCH gone; -errno could not look; else enum bears. */
+static int thread_bears(struct proc_walk *w, pid_t pid, pid_t tid, uint32_t *ret_uid,
+                        uint32_t *ret_threads)
+{
+    struct proc_status st;
+    char path[64];
+    int r;
+
+    if (tid == pid)
+        (void)snprintf(path, sizeof(path), "%d/status", pid);
+    else
+        (void)snprintf(path, sizeof(path), "%d/task/%d/status", pid, tid);
+    r = walk_read(w, path);
+    if (r < 0)
+        return r;
+    if (w->text[0] == '\0')
+        return -ESRCH;
+    r = proc_parse_status(w->text, &st);
+    if (r < 0)
+        return r;
+    *ret_threads = st.n_threads;
+    return (int)status_bears(w, pid, &st, ret_uid);
+}
+
+static pid_t pid_parse(const char *name)
+{
+    char *end;
+    unsigned long pid;
+
+    if (*name < '1' || *name > '9')
+        return 0;
+    pid = strtoul(name, &end, 10);
+    return *end || pid > INT32_MAX ? 0 : (pid_t)pid;
+}
+
+static int other_threads_bear(struct proc_walk *w, pid_t pid, int bears, uint32_t *ret_uid)
+{
+    char path[32];
+    auto_closedir DIR *dir = NULL;
+    struct dirent *entry;
+    int fd;
+
+    (void)snprintf(path, sizeof(path), "%d/task", pid);
+    fd = openat(w->proc_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return gone(-errno) ? bears : -errno;
+    if (!(dir = fdopendir(fd))) {
+        int r = -errno;
+        (void)close(fd);
+        return r;
+    }
+    while ((entry = readdir(dir))) {
+        pid_t tid = pid_parse(entry->d_name);
+        uint32_t uid = 0, threads;
+        int r = tid && tid != pid ? thread_bears(w, pid, tid, &uid, &threads) : 0;
+        if (r < 0 && !gone(r))
+            return r;
+        if (r > bears) {
+            bears = r;
+            *ret_uid = uid;
+        }
+    }
+    return bears;
+}
+
+/* The whole process. As thread_bears. */
+static int process_bears(struct proc_walk *w, pid_t pid, uint32_t *ret_uid)
+{
+    uint32_t threads = 1;
+    int r = thread_bears(w, pid, pid, ret_uid, &threads);
+
+    if (r < 0 || threads <= 1)
+        return r;
+    return other_threads_bear(w, pid, r, ret_uid);
+}
+
+static int quiet_bears(struct proc_walk *w, pid_t pid, uint32_t *ret_uid)
+{
+    int r;
+
+    w->report = false;
+    r = process_bears(w, pid, ret_uid);
+    w->report = true;
+    return r;
+}
+
+/* Kill it if it still bears an id that is meant. */
+static void process_end(struct proc_walk *w, pid_t pid)
+{
+    uint32_t uid = 0;
+    int fd;
+
+    if (pid == 1 || pid == getpid())
+        return;
+    fd = pidfd_open(pid, 0);
+    if (fd < 0) {
+        if (errno != ESRCH)
+            sweep_failed(w->sweep, "pidfd_open", errno);
+        return;
+    }
+    if (quiet_bears(w, pid, &uid) > BEARS_NOT && pidfd_send_signal(fd, SIGKILL, NULL, 0) == 0) {
+        sweep_removed(w->sweep);
+        if (w->n_waiting < WAITING_MAX) {
+            w->waiting[w->n_waiting++] = (struct waiting){fd, pid, uid};
+            return;
+        }
+    }
+    (void)close(fd);
+}
+
+static void process_look(struct proc_walk *w, pid_t pid)
+{
+    uint32_t uid = 0;
+    int r = process_bears(w, pid, &uid);
+
+    if (r < 0 && !gone(r))
+        sweep_failed(w->sweep, "processes", r);
+    if (r <= BEARS_NOT || !w->sweep->remove)
+        return;
+    if (r == BEARS_OWN)
+        process_end(w, pid);
+    else if (w->n_borrowers < BORROWERS_MAX)
+        w->borrowers[w->n_borrowers++] = pid;
+}
+
+/* A file server takes on the ids of whom it serves for the length of one call. Who still bears them after a while is no
+ * such server. */
+static void borrowers_end(struct proc_walk *w)
+{
+    for (int look = 0; look < BORROWER_LOOKS && w->n_borrowers; look++) {
+        size_t kept = 0;
+        (void)nanosleep(&(struct timespec){.tv_nsec = BORROWER_GAP_NS}, NULL);
+        for (size_t i = 0; i < w->n_borrowers; i++) {
+            uint32_t uid = 0;
+            if (quiet_bears(w, w->borrowers[i], &uid) > BEARS_NOT)
+                w->borrowers[kept++] = w->borrowers[i];
+            else
+                sweep_removed(w->sweep); /* it has let go: the next round tells */
+        }
+        w->n_borrowers = kept;
+    }
+    for (size_t i = 0; i < w->n_borrowers; i++)
+        process_end(w, w->borrowers[i]);
+}
+
+static void waiting_end(struct proc_walk *w)
+{
+    int64_t deadline_ms = clock_mono_ms() + w->sweep->wait_ms;
+
+    for (size_t i = 0; i < w->n_waiting; i++) {
+        struct pollfd p = {.fd = w->waiting[i].fd, .events = POLLIN};
+        int64_t left = deadline_ms - clock_mono_ms();
+        int r;
+        do
+            r = poll(&p, 1, left > 0 ? (int)left : 0);
+        while (r < 0 && errno == EINTR);
+        if (r == 0)
+            sweep_found(w->sweep, w->waiting[i].uid, REASON_PROCESS_UNKILLABLE,
+                        "pid %d does not end", w->waiting[i].pid);
+        (void)close(w->waiting[i].fd);
+    }
+}
+
+static void walk_all(struct proc_walk *w)
+{
+    auto_closedir DIR *dir = opendir(w->sweep->places->proc);
+    struct dirent *entry;
+
+    if (!dir) {
+        sweep_failed(w->sweep, w->sweep->places->proc, errno);
+        return;
+    }
+    w->proc_fd = dirfd(dir);
+    while ((errno = 0, entry = readdir(dir))) {
+        pid_t pid = pid_parse(entry->d_name);
+        if (pid)
+            process_look(w, pid);
+    }
+    if (errno)
+        sweep_failed(w->sweep, w->sweep->places->proc, errno);
+    borrowers_end(w);
+    waiting_end(w);
+}
+
+void sweep_processes(struct sweep *sweep)
+{
+    struct proc_walk *w = calloc(1, sizeof(*w));
+
+    if (!w || !(w->text = malloc(STATUS_FIRST))) {
+        sweep_failed(sweep, "processes", ENOMEM);
+    } else {
+        w->sweep = sweep;
+        w->cap = STATUS_FIRST;
+        w->report = true;
+        walk_all(w);
+        free(w->text);
+    }
+    free(w);
+}

@@ -1,0 +1,26 @@
+/* Who runs under an id: /proc/PID/task/TID/status, every thread, every id. */
+#ifndef XCE_NODED_SWEEP_PROC_H
+#define XCE_NODED_SWEEP_PROC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* What a status file says of one thread. */
+struct proc_status {
+    char state;         /* 'R', 'S', 'D', 'Z', ... */
+    uint32_t n_threads; /* of its process */
+    uint32_t uids[4];   /* real, effective, saved, file system */
+    uint32_t gids[4];
+    const char *groups; /* the supplementary ones, in text; up to groups_end */
+    const char *groups_end;
+    const char *name;
+    size_t name_len;
+};
+
+/* Take a status file apart; pointers go into text, which must end in NUL. 0; -EBADMSG a line is missing or malformed. */
+int proc_parse_status(const char *text, struct proc_status *ret);
+
+/* The next group of it, *ret; how far it got is kept in status->groups. 1; 0 that was all. */
+int proc_next_group(struct proc_status *status, uint32_t *ret);
+
+#endif

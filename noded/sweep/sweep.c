@@ -1,0 +1,161 @@
+#include "noded/sweep/sweep.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/err.h"
+#include "noded/sweep/kinds.h"
+
+/* Rounds of one stage, and times that all stages are gone through, before what is still found is called dirty: something
+ * that comes back as often as that is being made faster than we remove it. */
+#define ROUNDS_MAX 8
+#define TURNS_MAX  3
+
+bool sweep_list_has(uint32_t id, void *list)
+{
+    const struct sweep_list *l = list;
+    size_t low = 0, high = l->n;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (l->uids[middle] < id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < l->n && l->uids[low] == id;
+}
+
+static struct sweep_finding *finding_add(struct sweep *s)
+{
+    if (s->n_findings == SWEEP_FINDINGS_MAX) {
+        s->overflow = true;
+        return NULL;
+    }
+    if (s->n_findings == s->cap_findings) {
+        size_t cap = s->cap_findings ? s->cap_findings * 2 : 16;
+        struct sweep_finding *more = realloc(s->findings, cap * sizeof(*more));
+        if (!more) {
+            s->overflow = true;
+            return NULL;
+        }
+        s->findings = more;
+        s->cap_findings = cap;
+    }
+    return &s->findings[s->n_findings++];
+}
+
+static struct sweep_finding *finding_get(const struct sweep *s, uint32_t uid, enum reason reason)
+{
+    /* Backwards: a walk meets the same uid many times in a row. */
+    for (size_t i = s->n_findings; i-- > 0;)
+        if (s->findings[i].uid == uid && s->findings[i].reason == reason)
+            return &s->findings[i];
+    return NULL;
+}
+
+void sweep_found(struct sweep *s, uint32_t uid, enum reason reason, const char *format, ...)
+{
+    struct sweep_finding *finding;
+    va_list args;
+
+    if (finding_get(s, uid, reason) || !(finding = finding_add(s)))
+        return;
+    finding->uid = uid;
+    finding->reason = reason;
+    va_start(args, format);
+    (void)vsnprintf(finding->detail, sizeof(finding->detail), format, args);
+    va_end(args);
+}
+
+void sweep_failed(struct sweep *s, const char *what, int error)
+{
+    sweep_found(s, 0, REASON_SCAN_FAILED, "%s: %s", what, err_text(error));
+}
+
+void sweep_removed(struct sweep *s)
+{
+    s->n_removed++;
+}
+
+static void round_run(struct sweep *s, unsigned stage)
+{
+    for (size_t i = 0; i < n_sweep_kinds; i++)
+        if (sweep_kinds[i].stage & stage)
+            sweep_kinds[i].run(s);
+}
+
+static bool found_since(const struct sweep *s, size_t mark)
+{
+    return s->overflow || s->n_findings > mark;
+}
+
+/* Rounds over one stage until one finds nothing, or removes nothing of what it finds. */
+static void stage_settle(struct sweep *s, unsigned stage)
+{
+    size_t mark = s->n_findings;
+    bool overflowed = s->overflow;
+
+    for (int round = 0; round < ROUNDS_MAX; round++) {
+        uint64_t removed = s->n_removed;
+        s->n_findings = mark;
+        s->overflow = overflowed;
+        round_run(s, stage);
+        if (!found_since(s, mark) || !s->remove || s->n_removed == removed)
+            return;
+    }
+}
+
+/* Processes make files and may come out of nowhere while files are walked, so the last look is at what runs: only if that
+ * finds nothing new does the whole stand as of one time. */
+void sweep_run(struct sweep *s, unsigned stages)
+{
+    if (stages & SWEEP_SLICES)
+        round_run(s, SWEEP_SLICES);
+    if (!(stages & (SWEEP_RUNNING | SWEEP_LYING)))
+        return;
+    for (int turn = 0; turn < TURNS_MAX; turn++) {
+        uint64_t removed;
+        s->n_findings = 0;
+        s->overflow = false;
+        if (stages & SWEEP_RUNNING)
+            stage_settle(s, SWEEP_RUNNING);
+        if (stages & SWEEP_LYING)
+            stage_settle(s, SWEEP_LYING);
+        if (!s->remove || !(stages & SWEEP_RUNNING))
+            break;
+        removed = s->n_removed;
+        stage_settle(s, SWEEP_RUNNING);
+        if (s->n_removed == removed)
+            break;
+    }
+}
+
+void sweep_done(struct sweep *s)
+{
+    free(s->findings);
+    s->findings = NULL;
+    s->n_findings = s->cap_findings = 0;
+}
+
+const struct sweep_finding *sweep_verdict(const struct sweep *s, uint32_t uid)
+{
+    static const struct sweep_finding too_many = {
+        .reason = REASON_SCAN_FAILED,
+        .detail = "more was found than can be told apart",
+    };
+    const struct sweep_finding *common = NULL;
+
+    for (size_t i = 0; i < s->n_findings; i++) {
+        if (s->findings[i].uid == uid)
+            return &s->findings[i];
+        if (s->findings[i].uid == 0 && !common)
+            common = &s->findings[i];
+    }
+    if (s->overflow && !common)
+        return &too_many;
+    return common;
+}

@@ -1,0 +1,114 @@
+/* One run over everything that a uid can leave behind on this machine: look, remove, look again.
+ *
+ * Each kind of remnant is a file and a row of the table in kinds.c. A run is for many uids at once: every kind walks its
+ * things once, whatever the number of uids. It knows nothing of leases: whose ids are meant is asked through `ids`, again
+ * just before each removal, so that what has become sanctioned meanwhile is left alone.
+ *
+ * A run is clean for a uid when, after the last removal, one whole round over all kinds found nothing of it. What can not be
+ * looked at is a finding, too (REASON_SCAN_FAILED, of every uid). Fail closed.
+ * Blocks: runs on a thread of its own, one run per struct. Everything it touches is in struct sweep or the kernel. */
+#ifndef XCE_NODED_SWEEP_SWEEP_H
+#define XCE_NODED_SWEEP_SWEEP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "noded/sweep/reason.h"
+
+#define SWEEP_DETAIL_MAX   120
+#define SWEEP_FINDINGS_MAX 1024 /* (uid, reason) pairs that are told apart in one round */
+
+/* Which ids are looked for. min and max are a quick first test, has decides. Called from the run's thread. */
+struct sweep_ids {
+    uint32_t min, max;
+    bool (*has)(uint32_t id, void *arg);
+    void *arg;
+};
+
+struct sweep_finding {
+    uint32_t uid; /* 0 = of every uid of the run */
+    enum reason reason;
+    char detail[SWEEP_DETAIL_MAX];
+};
+
+/* Units live behind these, so that nothing in this folder knows of a bus. */
+struct sweep_units {
+    /* Call found for each unit, timer or queued job whose user is that uid (or a name of it). 0; -errno could not look. */
+    int (*list)(void (*found)(uint32_t uid, const char *unit, void *found_arg), void *found_arg,
+                void *arg);
+    /* Stop it, cancel its job, and wait until that is done. 0; -errno. */
+    int (*stop)(const char *unit, int64_t wait_ms, void *arg);
+    void *arg;
+};
+
+/* Where to look. Strings are borrowed and outlive the run. NULL = do not look there (the pool of kinds stays whole in
+ * production: noded.c sets them all). */
+struct sweep_places {
+    const char *prefix; /* of lease names, never NULL */
+    const char *cgroup; /* mount point of cgroup2 */
+    const char *slice;  /* top slice in it, "xce.slice" */
+    const char *proc;   /* "/proc" */
+    /* The machine's mount namespace when ours may be a private one (ProtectSystem=), where detaching would change nothing
+     * for others: "/proc/1/ns/mnt". NULL = ours is it. */
+    const char *mount_namespace;
+    const char *const *roots; /* folders whose files are removed by owner; ends with NULL */
+    const char *const *cron, *const *at, *const *mail, *const *linger; /* files by name and owner */
+    const char *group_file; /* members by name: /etc/group */
+    const struct sweep_units *units;
+};
+
+enum sweep_stages {
+    SWEEP_SLICES = 1
+                   << 0, /* what runs below our own slice of the uid: killed without any question */
+    SWEEP_RUNNING = 1 << 1, /* units first, then processes: what could still make files */
+    SWEEP_LYING = 1 << 2,   /* all the rest */
+};
+
+struct sweep {
+    const struct sweep_places *places;
+    struct sweep_ids ids;
+    /* SWEEP_SLICES needs to name them: the uids themselves. Borrowed; may be NULL without that stage. */
+    const uint32_t *uids;
+    size_t n_uids;
+    bool remove;     /* else only look */
+    int64_t wait_ms; /* for killed things to end */
+
+    /* Result: of the last round. */
+    struct sweep_finding *findings;
+    size_t n_findings, cap_findings;
+    bool overflow; /* more than SWEEP_FINDINGS_MAX: every uid counts as found */
+    /* Of all rounds. */
+    uint64_t n_removed;
+};
+
+/* A list of uids as sweep_ids: sorted, ascending, borrowed. */
+struct sweep_list {
+    const uint32_t *uids;
+    size_t n;
+};
+bool sweep_list_has(uint32_t id, void *list);
+
+/* Run the stages. Findings left in it are what is still there. Without `remove` one round. */
+void sweep_run(struct sweep *sweep, unsigned stages);
+void sweep_done(struct sweep *sweep);
+
+/* The finding that stands in the way of calling uid clean; NULL = clean. A finding of its own before a common one. */
+const struct sweep_finding *sweep_verdict(const struct sweep *sweep, uint32_t uid);
+
+/* ---- for the kinds ---- */
+
+static inline bool sweep_wants(const struct sweep *sweep, uint32_t id)
+{
+    return id >= sweep->ids.min && id <= sweep->ids.max && sweep->ids.has(id, sweep->ids.arg);
+}
+
+/* Something of uid is there (or was, and has just been removed: the next round tells). */
+void sweep_found(struct sweep *sweep, uint32_t uid, enum reason reason, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+/* Could not look: all uids. */
+void sweep_failed(struct sweep *sweep, const char *what, int error);
+/* Something has been removed. */
+void sweep_removed(struct sweep *sweep);
+
+#endif

@@ -1,0 +1,433 @@
+/* Really planted files: odd names, links, flags, depth, other people's things in between. */
+#include "tests/unit/noded/sweep_fixture.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "noded/sweep/acl.h"
+
+static char path_memory[4][512];
+
+/* "<dir>/name": valid for the next three calls. */
+static const char *in(const struct fixture *f, const char *name)
+{
+    static unsigned turn;
+    char *path = path_memory[turn++ % 4];
+
+    (void)snprintf(path, sizeof(path_memory[0]), "%s/%s", f->dir, name);
+    return path;
+}
+
+static void sweep_it(struct fixture *f)
+{
+    sweep_run(&f->sweep, SWEEP_LYING);
+}
+
+static void assert_clean(struct fixture *f)
+{
+    const struct sweep_finding *finding = sweep_verdict(&f->sweep, f->uids[0]);
+
+    if (finding)
+        fail_msg("%s: %s", reason_word(finding->reason), finding->detail);
+}
+
+static void files_of_every_sort_are_removed(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    uint32_t u = f->uids[0];
+    static const char *const names[] = {
+        "plain", ".hidden", " ", "a\nb", "\xff\xfe", "-rf", "*", "%s%n", "..dots", "'\"$(x)`",
+    };
+    struct sockaddr_un sun = {.sun_family = AF_UNIX};
+    int fd;
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        fixture_file(in(f, names[i]), u, u, 0600);
+    assert_return_code(symlink("/etc/passwd", in(f, "link")), errno);
+    assert_return_code(lchown(in(f, "link"), u, u), errno);
+    assert_return_code(mkfifo(in(f, "fifo"), 0600), errno);
+    assert_return_code(chown(in(f, "fifo"), u, u), errno);
+    assert_return_code(mknod(in(f, "null"), S_IFCHR | 0600, 0x103), errno);
+    assert_return_code(chown(in(f, "null"), u, u), errno);
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    (void)snprintf(sun.sun_path, sizeof(sun.sun_path), "%s/s", f->dir);
+    assert_return_code(bind(fd, (struct sockaddr *)&sun, sizeof(sun)), errno);
+    assert_return_code(chown(in(f, "s"), u, u), errno);
+    (void)close(fd);
+    fixture_folder(in(f, "tree"), u, u, 0000);
+    fixture_folder(in(f, "tree/below"), u, u, 0700);
+    fixture_file(in(f, "tree/below/file"), u, u, 0);
+    sweep_it(f);
+    assert_clean(f);
+    assert_int_equal(rmdir(f->dir), 0);
+    assert_true(fixture_exists("/etc/passwd"));
+    fixture_folder(f->dir, 0, 0, 0700);
+}
+
+static void files_of_others_stay(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    uint32_t u = f->uids[0], other = f->uids[1];
+
+    fixture_file(in(f, "root"), 0, 0, 0644);
+    fixture_file(in(f, "other"), other, other, 0644);
+    fixture_folder(in(f, "theirs"), other, other, 0777);
+    fixture_file(in(f, "theirs/mine"), u, u, 0644);
+    fixture_file(in(f, "theirs/theirs"), other, other, 0644);
+    sweep_it(f);
+    assert_clean(f);
+    assert_true(fixture_exists(in(f, "root")));
+    assert_true(fixture_exists(in(f, "other")));
+    assert_true(fixture_exists(in(f, "theirs/theirs")));
+    assert_false(fixture_exists(in(f, "theirs/mine")));
+}
+
+static void files_folder_that_holds_others_goes_to_root(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    uint32_t u = f->uids[0], other = f->uids[1];
+    struct stat st;
+
+    fixture_folder(in(f, "mine"), u, u, 0777);
+    fixture_file(in(f, "mine/mine"), u, u, 0644);
+    fixture_file(in(f, "mine/theirs"), other, other, 0644);
+    sweep_it(f);
+    assert_clean(f);
+    assert_false(fixture_exists(in(f, "mine/mine")));
+    assert_true(fixture_exists(in(f, "mine/theirs")));
+    assert_int_equal(stat(in(f, "mine"), &st), 0);
+    assert_int_equal(st.st_uid, 0);
+    assert_int_equal(st.st_gid, 0);
+}
+
+static void files_of_the_group_alone_lose_it(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    uint32_t u = f->uids[0], other = f->uids[1];
+    struct stat st;
+
+    fixture_file(in(f, "theirs"), other, u, 02675);
+    fixture_folder(in(f, "folder"), other, u, 02770);
+    sweep_it(f);
+    assert_clean(f);
+    assert_int_equal(stat(in(f, "theirs"), &st), 0);
+    assert_int_equal(st.st_uid, other);
+    assert_int_equal(st.st_gid, 0);
+    assert_int_equal(st.st_mode & 06000, 0);
+    assert_int_equal(stat(in(f, "folder"), &st), 0);
+    assert_int_equal(st.st_gid, 0);
+}
+
+static void files_with_hard_links_all_go(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    uint32_t u = f->uids[0];
+    char outside[128];
+    struct stat st;
+
+    fixture_file(in(f, "a"), u, u, 04755);
+    assert_return_code(link(in(f, "a"), in(f, "b")), errno);
+    (void)snprintf(outside, sizeof(outside), "%s-outside", f->dir);
+    assert_return_code(link(in(f, "a"), outside), errno);
+    sweep_it(f);
+    assert_clean(f);
+    assert_false(fixture_exists(in(f, "a")));
+    assert_false(fixture_exists(in(f, "b")));
+    /* The link where nobody looks is not the uid's any more, nor does it lend its right. */
+    assert_int_equal(stat(outside, &st), 0);
+    assert_int_equal(st.st_uid, 0);
+    assert_int_equal(st.st_mode & 06000, 0);
+    assert_int_equal(unlink(outside), 0);
+}
+
+static void flags_set(const char *path, int flags)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC), now = 0;
+
+    assert_return_code(fd, errno);
+    if (ioctl(fd, FS_IOC_GETFLAGS, &now) < 0)
+        skip();
+    now &= ~(FS_IMMUTABLE_FL | FS_APPEND_FL);
+    now |= flags;
+    assert_return_code(ioctl(fd, FS_IOC_SETFLAGS, &now), errno);
+    (void)close(fd);
+}
+
+static void files_with_flags_are_removed(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    uint32_t u = f->uids[0];
+
+    fixture_file(in(f, "immutable"), u, u, 0600);
+    flags_set(in(f, "immutable"), FS_IMMUTABLE_FL);
+    fixture_folder(in(f, "folder"), u, u, 0700);
+    fixture_file(in(f, "folder/append"), u, u, 0600);
+    flags_set(in(f, "folder/append"), FS_APPEND_FL);
+    flags_set(in(f, "folder"), FS_APPEND_FL);
+    sweep_it(f);
+    assert_clean(f);
+    assert_false(fixture_exists(in(f, "immutable")));
+    assert_false(fixture_exists(in(f, "folder")));
+}
+
+static void files_below_an_administrators_flag_are_dirty(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    uint32_t u = f->uids[0];
+    const struct sweep_finding *finding;
+
+    fixture_folder(in(f, "kept"), 0, 0, 0755);
+    fixture_file(in(f, "kept/file"), u, u, 0600);
+    flags_set(in(f, "kept"), FS_IMMUTABLE_FL);
+    sweep_it(f);
+    finding = sweep_verdict(&f->sweep, u);
+    assert_non_null(finding);
+    assert_int_equal(finding->reason, REASON_FILE_IMMUTABLE);
+    assert_true(fixture_exists(in(f, "kept/file")));
+    flags_set(in(f, "kept"), 0);
+}
+
+static void files_ten_thousand_are_removed(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    char name[64];
+
+    fixture_folder(in(f, "many"), 0, 0, 01777);
+    for (int i = 0; i < 10000; i++) {
+        (void)snprintf(name, sizeof(name), "many/file-with-a-longer-name-%d", i);
+        fixture_file(in(f, name), f->uids[0], f->uids[0], 0600);
+    }
+    sweep_it(f);
+    assert_clean(f);
+    assert_int_equal(rmdir(in(f, "many")), 0);
+}
+
+/* depth folders one in the other, by chdir: the path is longer than any path may be. */
+static void deep(const char *at, int depth, uint32_t uid, uint32_t file_uid)
+{
+    pid_t pid = fork();
+    int status;
+
+    if (pid == 0) {
+        if (chdir(at) < 0)
+            _exit(1);
+        for (int i = 0; i < depth; i++)
+            if (mkdir("d", 0777) < 0 || lchown("d", uid, uid) < 0 || chdir("d") < 0)
+                _exit(2);
+        int fd = open("bottom", O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+        _exit(fd < 0 || fchown(fd, file_uid, file_uid) < 0);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
+static void files_of_great_depth_are_removed(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    struct stat st;
+
+    deep(f->dir, 3000, f->uids[0], f->uids[0]);
+    sweep_it(f);
+    assert_clean(f);
+    assert_int_equal(stat(f->dir, &st), 0);
+    assert_int_equal(st.st_nlink, 2);
+}
+
+static void files_below_deep_folders_of_others_are_removed(void **state)
+{
+    struct fixture *f = fixture_get(state);
+
+    deep(f->dir, 1000, f->uids[1], f->uids[0]);
+    sweep_it(f);
+    assert_clean(f);
+    f->sweep.remove = false;
+    sweep_it(f);
+    assert_clean(f);
+    /* Leave nothing that the teardown can not walk. */
+    f->sweep.remove = true;
+    f->list.uids = &f->uids[1];
+    f->sweep.ids.min = f->sweep.ids.max = f->uids[1];
+    sweep_it(f);
+    assert_null(sweep_verdict(&f->sweep, f->uids[1]));
+}
+
+static void files_mount_is_not_crossed(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    uint32_t u = f->uids[0];
+    int status;
+    pid_t pid;
+
+    fixture_folder(in(f, "mnt"), 0, 0, 0755);
+    pid = fork();
+    if (pid == 0) {
+        if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+            mount("none", in(f, "mnt"), "tmpfs", 0, "size=64k") < 0)
+            _exit(1);
+        fixture_file(in(f, "mnt/inside"), u, u, 0600);
+        sweep_it(f);
+        if (!fixture_exists(in(f, "mnt/inside")) || sweep_verdict(&f->sweep, u))
+            _exit(2);
+        /* A mount point that is the uid's itself can not be gone into, so it is not clean. */
+        if (chown(in(f, "mnt"), u, u) < 0)
+            _exit(3);
+        sweep_it(f);
+        _exit(sweep_verdict(&f->sweep, u) && sweep_verdict(&f->sweep, u)->reason == REASON_MOUNT
+                  ? 0
+                  : 4);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
+/* In a namespace of its own the child mounts, with options that name the uid; the parent sweeps there from outside. */
+static void files_mounted_for_the_uid_are_detached(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    uint32_t u = f->uids[0];
+    char options[64], namespace[64], table[64], line[512];
+    int ready[2], status;
+    char c;
+    pid_t pid;
+
+    fixture_folder(in(f, "mnt of it"), 0, 0, 0755);
+    (void)snprintf(options, sizeof(options), "size=64k,uid=%u,gid=%u", u, u);
+    assert_return_code(pipe2(ready, O_CLOEXEC), errno);
+    pid = fork();
+    if (pid == 0) {
+        if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+            mount("none", in(f, "mnt of it"), "tmpfs", 0, options) < 0 ||
+            write(ready[1], "x", 1) != 1)
+            _exit(1);
+        for (;;)
+            (void)pause();
+    }
+    assert_int_equal(read(ready[0], &c, 1), 1);
+    (void)snprintf(namespace, sizeof(namespace), "/proc/%d/ns/mnt", pid);
+    f->places.mount_namespace = namespace;
+    sweep_it(f);
+    assert_clean(f);
+    assert_int_equal(f->sweep.n_removed, 1);
+    (void)snprintf(table, sizeof(table), "/proc/%d/mounts", pid);
+    FILE *file = fopen(table, "re");
+    while (fgets(line, sizeof(line), file))
+        assert_null(strstr(line, options));
+    (void)fclose(file);
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+}
+
+static void put(uint8_t *at, unsigned tag, unsigned perm, uint32_t id)
+{
+    at[0] = (uint8_t)tag;
+    at[1] = 0;
+    at[2] = (uint8_t)perm;
+    at[3] = 0;
+    memcpy(at + 4, &id, 4);
+}
+
+static size_t acl_make(uint8_t value[static 52], uint32_t uid, uint32_t other)
+{
+    memcpy(value, "\2\0\0\0", 4);
+    put(value + 4, 1, 6, UINT32_MAX);
+    put(value + 12, 2, 4, uid);
+    put(value + 20, 2, 4, other);
+    put(value + 28, 4, 4, UINT32_MAX);
+    put(value + 36, 0x10, 4, UINT32_MAX);
+    put(value + 44, 0x20, 0, UINT32_MAX);
+    return 52;
+}
+
+static void files_access_lists_lose_the_uid(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    uint8_t value[52], now[64];
+    size_t len = acl_make(value, f->uids[0], f->uids[1]);
+
+    fixture_file(in(f, "core"), 0, 0, 0640);
+    if (setxattr(in(f, "core"), "system.posix_acl_access", value, len, 0) < 0)
+        skip();
+    fixture_folder(in(f, "folder"), 0, 0, 0755);
+    assert_return_code(setxattr(in(f, "folder"), "system.posix_acl_default", value, len, 0), errno);
+    sweep_it(f);
+    assert_clean(f);
+    assert_int_equal(getxattr(in(f, "core"), "system.posix_acl_access", now, sizeof(now)), len - 8);
+    assert_int_equal(getxattr(in(f, "folder"), "system.posix_acl_default", now, sizeof(now)),
+                     len - 8);
+    memmove(value + 12, value + 20, 32);
+    assert_memory_equal(now, value, len - 8);
+}
+
+static void files_absent_root_is_empty_unreadable_one_is_dirty(void **state)
+{
+    struct fixture *f = fixture_get(state);
+
+    f->roots[0] = "/nonexistent/folder";
+    sweep_it(f);
+    assert_clean(f);
+    fixture_file(in(f, "file"), 0, 0, 0600);
+    f->roots[0] = in(f, "file");
+    sweep_it(f);
+    assert_non_null(sweep_verdict(&f->sweep, f->uids[0]));
+    assert_int_equal(sweep_verdict(&f->sweep, f->uids[0])->reason, REASON_SCAN_FAILED);
+}
+
+static void acl_of_wrong_form_is_left_alone(void **state)
+{
+    static uint32_t uid = 2046820352u;
+    struct sweep_list list = {&uid, 1};
+    struct sweep sweep = {.ids = {uid, uid, sweep_list_has, &list}};
+    uint8_t value[52];
+    uint32_t first = 0;
+    size_t len;
+
+    (void)state;
+    for (size_t cut = 0; cut < 52; cut++) {
+        len = acl_make(value, uid, 7);
+        len = cut;
+        size_t n = acl_strip(&sweep, value, &len, &first);
+        assert_int_equal(n, cut >= 20 && (cut - 4) % 8 == 0);
+        assert_int_equal(len, n ? cut - 8 : cut);
+    }
+    len = acl_make(value, uid, 7);
+    value[0] = 3;
+    assert_int_equal(acl_strip(&sweep, value, &len, &first), 0);
+}
+
+int main(void)
+{
+#define SWEEP_TEST(fn) cmocka_unit_test_setup_teardown(fn, fixture_setup, fixture_teardown)
+    const struct CMUnitTest tests[] = {
+        SWEEP_TEST(files_of_every_sort_are_removed),
+        SWEEP_TEST(files_of_others_stay),
+        SWEEP_TEST(files_folder_that_holds_others_goes_to_root),
+        SWEEP_TEST(files_of_the_group_alone_lose_it),
+        SWEEP_TEST(files_with_hard_links_all_go),
+        SWEEP_TEST(files_with_flags_are_removed),
+        SWEEP_TEST(files_below_an_administrators_flag_are_dirty),
+        SWEEP_TEST(files_ten_thousand_are_removed),
+        SWEEP_TEST(files_of_great_depth_are_removed),
+        SWEEP_TEST(files_below_deep_folders_of_others_are_removed),
+        SWEEP_TEST(files_mount_is_not_crossed),
+        SWEEP_TEST(files_mounted_for_the_uid_are_detached),
+        SWEEP_TEST(files_access_lists_lose_the_uid),
+        SWEEP_TEST(files_absent_root_is_empty_unreadable_one_is_dirty),
+        cmocka_unit_test(acl_of_wrong_form_is_left_alone),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,369 @@
+/* What is neither process nor file of a tree: IPC, queues, names, groups, slices, units; and how rounds end. */
+#include "tests/unit/noded/sweep_fixture.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <mqueue.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ipc.h>
+#include <sys/msg.h>
+#include <sys/sem.h>
+#include <sys/shm.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "map/name.h"
+
+static void assert_clean(struct fixture *f)
+{
+    const struct sweep_finding *finding = sweep_verdict(&f->sweep, f->uids[0]);
+
+    if (finding)
+        fail_msg("%s: %s", reason_word(finding->reason), finding->detail);
+}
+
+/* ---- System V ---- */
+
+static void shm_owned(int id, uint32_t uid, uint32_t gid)
+{
+    struct shmid_ds ds;
+
+    assert_return_code(shmctl(id, IPC_STAT, &ds), errno);
+    ds.shm_perm.uid = uid;
+    ds.shm_perm.gid = gid;
+    assert_return_code(shmctl(id, IPC_SET, &ds), errno);
+}
+
+static void ipc_objects_are_removed_by_owner_creator_and_group(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    uint32_t u = f->uids[0];
+    struct semid_ds sem_ds;
+    struct msqid_ds msg_ds;
+    union {
+        struct semid_ds *buf;
+    } sem_arg = {&sem_ds};
+    int owner, group, creator, others, sem, msg;
+
+    owner = shmget(IPC_PRIVATE, 4096, 0600);
+    shm_owned(owner, u, 0);
+    group = shmget(IPC_PRIVATE, 4096, 0600);
+    shm_owned(group, 0, u);
+    /* Made by the uid, then given away: it may still remove it, so it is its. */
+    assert_return_code(seteuid(u), errno);
+    creator = shmget(IPC_PRIVATE, 4096, 0600);
+    assert_return_code(seteuid(0), errno);
+    shm_owned(creator, 0, 0);
+    others = shmget(IPC_PRIVATE, 4096, 0600);
+    shm_owned(others, f->uids[1], f->uids[1]);
+    sem = semget(IPC_PRIVATE, 3, 0600);
+    assert_return_code(semctl(sem, 0, IPC_STAT, sem_arg), errno);
+    sem_ds.sem_perm.uid = u;
+    assert_return_code(semctl(sem, 0, IPC_SET, sem_arg), errno);
+    msg = msgget(IPC_PRIVATE, 0600);
+    assert_return_code(msgctl(msg, IPC_STAT, &msg_ds), errno);
+    msg_ds.msg_perm.gid = u;
+    assert_return_code(msgctl(msg, IPC_SET, &msg_ds), errno);
+
+    f->sweep.remove = false;
+    sweep_run(&f->sweep, SWEEP_LYING);
+    assert_int_equal(f->sweep.n_findings, 3);
+    f->sweep.remove = true;
+    sweep_run(&f->sweep, SWEEP_LYING);
+    assert_clean(f);
+    assert_int_equal(shmctl(owner, IPC_STAT, &(struct shmid_ds){0}), -1);
+    assert_int_equal(shmctl(group, IPC_STAT, &(struct shmid_ds){0}), -1);
+    assert_int_equal(shmctl(creator, IPC_STAT, &(struct shmid_ds){0}), -1);
+    assert_int_equal(semctl(sem, 0, IPC_STAT, sem_arg), -1);
+    assert_int_equal(msgctl(msg, IPC_STAT, &msg_ds), -1);
+    assert_int_equal(shmctl(others, IPC_RMID, NULL), 0);
+}
+
+static void ipc_attached_by_another_is_dirty_until_it_lets_go(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    int id = shmget(IPC_PRIVATE, 4096, 0600);
+    void *at = shmat(id, NULL, 0);
+
+    assert_true(at != (void *)-1);
+    shm_owned(id, f->uids[0], f->uids[0]);
+    sweep_run(&f->sweep, SWEEP_LYING);
+    assert_non_null(sweep_verdict(&f->sweep, f->uids[0]));
+    assert_int_equal(sweep_verdict(&f->sweep, f->uids[0])->reason, REASON_IPC_SHM);
+    assert_int_equal(shmdt(at), 0);
+    sweep_run(&f->sweep, SWEEP_LYING);
+    assert_clean(f);
+}
+
+static void ipc_unreadable_is_dirty(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    char path[128];
+
+    (void)snprintf(path, sizeof(path), "%s/sysvipc", f->dir);
+    fixture_folder(path, 0, 0, 0755);
+    (void)snprintf(path, sizeof(path), "%s/sysvipc/shm", f->dir);
+    fixture_file(path, 0, 0, 0644);
+    f->places.proc = f->dir;
+    sweep_run(&f->sweep, SWEEP_LYING);
+    assert_non_null(sweep_verdict(&f->sweep, f->uids[0]));
+    assert_int_equal(sweep_verdict(&f->sweep, f->uids[0])->reason, REASON_SCAN_FAILED);
+}
+
+static void mqueue_is_removed_whether_mounted_or_not(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    char name[64];
+    mqd_t queue;
+
+    (void)snprintf(name, sizeof(name), "/xce-test-%d", (int)getpid());
+    assert_return_code(seteuid(f->uids[0]), errno);
+    queue = mq_open(name, O_CREAT | O_EXCL | O_RDWR, 0600, NULL);
+    assert_return_code(seteuid(0), errno);
+    assert_return_code(queue, errno);
+    (void)mq_close(queue);
+    f->sweep.remove = false;
+    sweep_run(&f->sweep, SWEEP_LYING);
+    assert_int_equal(sweep_verdict(&f->sweep, f->uids[0])->reason, REASON_MQUEUE);
+    f->sweep.remove = true;
+    sweep_run(&f->sweep, SWEEP_LYING);
+    assert_clean(f);
+    assert_int_equal(mq_unlink(name), -1);
+}
+
+/* ---- names ---- */
+
+static void names_by_name_of_any_epoch_and_by_owner_are_removed(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    const char *const folders[] = {f->dir, NULL};
+    char mine[NAME_BUF], older[NAME_BUF], theirs[NAME_BUF], path[4][160];
+
+    (void)name_encode("xce-", f->uids[0], 7, mine);
+    (void)name_encode("xce-", f->uids[0], 1, older);
+    (void)name_encode("xce-", f->uids[1], 7, theirs);
+    f->places.roots = NULL;
+    f->places.cron = folders;
+    (void)snprintf(path[0], sizeof(path[0]), "%s/%s", f->dir, mine);
+    (void)snprintf(path[1], sizeof(path[1]), "%s/%s", f->dir, older);
+    (void)snprintf(path[2], sizeof(path[2]), "%s/%s", f->dir, theirs);
+    (void)snprintf(path[3], sizeof(path[3]), "%s/a0001", f->dir);
+    fixture_file(path[0], 0, 0, 0600);
+    fixture_file(path[1], 0, 0, 0600);
+    fixture_file(path[2], 0, 0, 0600);
+    fixture_file(path[3], f->uids[0], 1, 0600);
+    f->sweep.remove = false;
+    sweep_run(&f->sweep, SWEEP_LYING);
+    assert_int_equal(sweep_verdict(&f->sweep, f->uids[0])->reason, REASON_CRON);
+    f->sweep.remove = true;
+    sweep_run(&f->sweep, SWEEP_LYING);
+    assert_clean(f);
+    assert_false(fixture_exists(path[0]));
+    assert_false(fixture_exists(path[1]));
+    assert_true(fixture_exists(path[2]));
+    assert_false(fixture_exists(path[3]));
+}
+
+static void members_of_groups_are_told_not_touched(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    char mine[NAME_BUF], theirs[NAME_BUF], path[160];
+    struct stat before, after;
+    FILE *file;
+
+    (void)name_encode("xce-", f->uids[0], 7, mine);
+    (void)name_encode("xce-", f->uids[1], 7, theirs);
+    (void)snprintf(path, sizeof(path), "%s/group", f->dir);
+    file = fopen(path, "we");
+    assert_non_null(file);
+    (void)fprintf(file, "root:x:0:\n%s:x:1:\nsudo:x:27:alice,%s\n:::\nx\n", mine, theirs);
+    (void)fclose(file);
+    f->places.roots = NULL;
+    f->places.group_file = path;
+    sweep_run(&f->sweep, SWEEP_LYING);
+    assert_clean(f);
+    file = fopen(path, "ae");
+    (void)fprintf(file, "adm:x:4:syslog,%s", mine);
+    (void)fclose(file);
+    assert_int_equal(stat(path, &before), 0);
+    sweep_run(&f->sweep, SWEEP_LYING);
+    assert_non_null(sweep_verdict(&f->sweep, f->uids[0]));
+    assert_int_equal(sweep_verdict(&f->sweep, f->uids[0])->reason, REASON_GROUP_MEMBER);
+    assert_int_equal(stat(path, &after), 0);
+    assert_int_equal(before.st_size, after.st_size);
+}
+
+/* ---- slices ---- */
+
+static const char *cgroup2_mount(void)
+{
+    static const char *const places[] = {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"};
+    struct statfs fs;
+
+    for (size_t i = 0; i < 2; i++)
+        if (statfs(places[i], &fs) == 0 && fs.f_type == 0x63677270)
+            return places[i];
+    return NULL;
+}
+
+static void become_nothing(uint32_t uid)
+{
+}
+
+static void slices_end_what_runs_below_them(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    const char *mount = cgroup2_mount();
+    char top[128], uid_slice[160], job[192], procs[256], number[16];
+    pid_t pid;
+    int fd;
+
+    if (!mount)
+        skip();
+    (void)snprintf(top, sizeof(top), "%s/xcetest%d.slice", mount, (int)getpid());
+    (void)snprintf(uid_slice, sizeof(uid_slice), "%s/xce-%u.slice", top, f->uids[0]);
+    (void)snprintf(job, sizeof(job), "%s/xce-%u-3.slice", uid_slice, f->uids[0]);
+    if (mkdir(top, 0755) < 0) {
+        print_message("needs a writable cgroup2\n");
+        skip();
+    }
+    assert_return_code(mkdir(uid_slice, 0755), errno);
+    assert_return_code(mkdir(job, 0755), errno);
+    pid = fixture_plant(become_nothing, 0);
+    (void)snprintf(procs, sizeof(procs), "%s/cgroup.procs", job);
+    (void)snprintf(number, sizeof(number), "%d", pid);
+    fd = open(procs, O_WRONLY | O_CLOEXEC);
+    assert_int_equal(write(fd, number, strlen(number)), strlen(number));
+    (void)close(fd);
+    f->places.cgroup = mount;
+    f->places.slice = strrchr(top, '/') + 1;
+    sweep_run(&f->sweep, SWEEP_SLICES);
+    assert_int_equal(fixture_reap(pid), SIGKILL);
+    assert_int_equal(rmdir(job), 0);
+    assert_int_equal(rmdir(uid_slice), 0);
+    assert_int_equal(rmdir(top), 0);
+}
+
+/* ---- units, by a fake of the ops that the code takes anyway ---- */
+
+struct manager {
+    uint32_t uid;
+    int units; /* still there */
+    int list_error, stop_error;
+    int comes_back; /* so many times */
+};
+
+static int manager_list(void (*found)(uint32_t uid, const char *unit, void *found_arg),
+                        void *found_arg, void *arg)
+{
+    struct manager *m = arg;
+    char name[32];
+    int n = m->units;
+
+    for (int i = 0; i < n; i++) {
+        (void)snprintf(name, sizeof(name), "run-u%d.service", i);
+        found(m->uid, name, found_arg);
+    }
+    return m->list_error;
+}
+
+static int manager_stop(const char *unit, int64_t wait_ms, void *arg)
+{
+    struct manager *m = arg;
+
+    if (m->stop_error)
+        return m->stop_error;
+    if (m->comes_back-- <= 0)
+        m->units--;
+    return 0;
+}
+
+static struct sweep_units manager_units(struct manager *m)
+{
+    return (struct sweep_units){manager_list, manager_stop, m};
+}
+
+static void units_are_stopped(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    struct manager m = {.uid = f->uids[0], .units = 3};
+    struct sweep_units units = manager_units(&m);
+
+    f->places.units = &units;
+    sweep_run(&f->sweep, SWEEP_RUNNING);
+    assert_clean(f);
+    assert_int_equal(m.units, 0);
+}
+
+static void units_that_can_not_be_looked_at_or_stopped_are_dirty(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    struct manager m = {.uid = f->uids[0], .units = 1, .stop_error = -ETIMEDOUT};
+    struct sweep_units units = manager_units(&m);
+
+    f->places.units = &units;
+    sweep_run(&f->sweep, SWEEP_RUNNING);
+    assert_int_equal(sweep_verdict(&f->sweep, f->uids[0])->reason, REASON_UNIT);
+    m = (struct manager){.uid = f->uids[0], .list_error = -ECONNREFUSED};
+    sweep_run(&f->sweep, SWEEP_RUNNING);
+    assert_int_equal(sweep_verdict(&f->sweep, f->uids[0])->reason, REASON_SCAN_FAILED);
+}
+
+static void rounds_go_on_while_things_come_back_but_not_for_ever(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    struct manager m = {.uid = f->uids[0], .units = 1, .comes_back = 3};
+    struct sweep_units units = manager_units(&m);
+
+    f->places.units = &units;
+    sweep_run(&f->sweep, SWEEP_RUNNING);
+    assert_clean(f);
+    m = (struct manager){.uid = f->uids[0], .units = 1, .comes_back = 1000000};
+    sweep_run(&f->sweep, SWEEP_RUNNING);
+    assert_int_equal(sweep_verdict(&f->sweep, f->uids[0])->reason, REASON_UNIT);
+}
+
+static bool any_has(uint32_t id, void *arg)
+{
+    return true;
+}
+
+static void findings_beyond_the_limit_make_every_uid_dirty(void **state)
+{
+    struct sweep sweep = {.ids = {1, UINT32_MAX, any_has, NULL}};
+
+    for (uint32_t uid = 1; uid <= SWEEP_FINDINGS_MAX + 10; uid++)
+        for (int twice = 0; twice < 2; twice++)
+            sweep_found(&sweep, uid, REASON_FILE, "x");
+    assert_int_equal(sweep.n_findings, SWEEP_FINDINGS_MAX);
+    assert_true(sweep.overflow);
+    assert_int_equal(sweep_verdict(&sweep, 1)->reason, REASON_FILE);
+    assert_int_equal(sweep_verdict(&sweep, 5000)->reason, REASON_SCAN_FAILED);
+    sweep_done(&sweep);
+}
+
+int main(void)
+{
+#define SWEEP_TEST(fn) cmocka_unit_test_setup_teardown(fn, fixture_setup, fixture_teardown)
+    const struct CMUnitTest tests[] = {
+        SWEEP_TEST(ipc_objects_are_removed_by_owner_creator_and_group),
+        SWEEP_TEST(ipc_attached_by_another_is_dirty_until_it_lets_go),
+        SWEEP_TEST(ipc_unreadable_is_dirty),
+        SWEEP_TEST(mqueue_is_removed_whether_mounted_or_not),
+        SWEEP_TEST(names_by_name_of_any_epoch_and_by_owner_are_removed),
+        SWEEP_TEST(members_of_groups_are_told_not_touched),
+        SWEEP_TEST(slices_end_what_runs_below_them),
+        SWEEP_TEST(units_are_stopped),
+        SWEEP_TEST(units_that_can_not_be_looked_at_or_stopped_are_dirty),
+        SWEEP_TEST(rounds_go_on_while_things_come_back_but_not_for_ever),
+        cmocka_unit_test(findings_beyond_the_limit_make_every_uid_dirty),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
