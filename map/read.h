@@ -29,7 +29,8 @@ enum map_want {
 struct map_entry {
     struct xce_map_record record;
     struct xce_map_pair pair;
-    uint32_t gids[XCE_GIDS_MAX + 1 + 15]; /* n_gids of record; room for whole blocks */
+    /* a sum, then n_gids of record; room for whole blocks, copied by words */
+    uint32_t gids[XCE_GIDS_MAX + 1 + 15] __attribute__((aligned(8)));
 };
 
 /* 0, ret set; MAP_FOREIGN; MAP_ABSENT; -EBADMSG the record is damaged; -EAGAIN it was changing all the while. ret is

@@ -420,16 +420,19 @@ void map_writer_incarnation(struct map_writer *w, const void *incarnation, size_
 
 int map_writer_beat(struct map_writer *w, uint64_t boot_ms, uint64_t heard_boot_ms)
 {
-    struct stat st;
     struct xce_map_header *header;
+    struct stat st;
+    bool there;
 
     if (!w->own.map.base)
         return MAP_SAME;
+    /* Before anything is touched: the pages of a file that was cut are gone. */
+    there = lstat(w->path, &st) == 0 && st.st_dev == w->own.dev && st.st_ino == w->own.ino;
+    if (there && (size_t)st.st_size < w->own.map.size)
+        return -EIO;
     header = own_header(&w->own);
-    __atomic_store_n(&header->beat_boot_ms, boot_ms, __ATOMIC_RELAXED);
+    word_store(&header->beat_boot_ms, boot_ms);
     if (heard_boot_ms != 0)
-        __atomic_store_n(&header->heard_boot_ms, heard_boot_ms, __ATOMIC_RELAXED);
-    if (lstat(w->path, &st) == 0 && st.st_dev == w->own.dev && st.st_ino == w->own.ino)
-        return MAP_SAME;
-    return replace_same(w, header->n_blocks);
+        word_store(&header->heard_boot_ms, heard_boot_ms);
+    return there ? MAP_SAME : replace_same(w, header->n_blocks);
 }

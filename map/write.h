@@ -93,7 +93,8 @@ void map_writer_incarnation(struct map_writer *w, const void *incarnation, size_
 
 /* noded lives (boot_ms: CLOCK_BOOTTIME), and a leader answered the heartbeat that it sent at heard_boot_ms (0: nothing
  * new). Call about once a second. A map whose name was removed or taken by another file is written again.
- * MAP_SAME; MAP_REPLACED; errors as of map_writer_shape. */
+ * MAP_SAME; MAP_REPLACED; -EIO somebody cut the file short: what was in it is lost, only a new writer helps; errors as of
+ * map_writer_shape, the old map goes on. */
 int map_writer_beat(struct map_writer *w, uint64_t boot_ms, uint64_t heard_boot_ms);
 
 #endif

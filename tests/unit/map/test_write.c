@@ -475,6 +475,21 @@ static void write_removed_map_is_written_again(void **state)
     map_close(&new);
 }
 
+static void write_cut_map_is_noticed(void **state)
+{
+    struct map_fixture *f = *state;
+
+    fixture_shape(f, 64);
+    assert_int_equal(truncate(f->path, 4096), 0);
+    assert_int_equal(map_writer_beat(f->writer, 1, 1), -EIO);
+    map_writer_free(f->writer, false);
+    fixture_start(f);
+    assert_false(f->how.taken);
+    assert_string_equal(f->how.why, "is damaged: size");
+    fixture_shape(f, 64);
+    fixture_set(f, BASE + 63, 1);
+}
+
 static void write_untrusted_files_are_not_taken(void **state)
 {
     struct map_fixture *f = *state;
@@ -766,6 +781,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(write_killed_before_it_told_readers_is_made_good, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(write_removed_map_is_written_again, setup, teardown),
+        cmocka_unit_test_setup_teardown(write_cut_map_is_noticed, setup, teardown),
         cmocka_unit_test_setup_teardown(write_untrusted_files_are_not_taken, setup, teardown),
         cmocka_unit_test_setup_teardown(write_odd_record_is_finished_by_the_successor, setup,
                                         teardown),
