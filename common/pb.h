@@ -27,10 +27,10 @@ int pb_check(const ProtobufCMessageDescriptor *type, const uint8_t *bytes, size_
 
 /* Memory that is given out in order and taken back all at once. */
 struct pb_arena {
-    ProtobufCAllocator allocator;
     struct pb_chunk *chunks; /* newest first */
-    uint8_t *next, *end;
-    size_t used, max; /* bytes of chunks */
+    uint8_t *next, *end;     /* what is left of the newest */
+    size_t used, max;        /* bytes of all chunks */
+    int error;               /* why the last allocation failed */
 };
 
 #define PB_ARENA_MAX (64u << 20)

@@ -101,6 +101,23 @@ int text_check(const void *bytes, size_t len, size_t max, size_t *ret_at)
     return r;
 }
 
+int text_check_utf8(const void *bytes, size_t len, size_t *ret_at)
+{
+    const uint8_t *in = bytes;
+    size_t at, step = 0;
+    uint32_t code = 0;
+
+    for (at = skip_plain(in, len); at < len; at += step) {
+        step = decode(in + at, len - at, &code);
+        if (step > 0 && code != 0)
+            continue;
+        if (ret_at)
+            *ret_at = at;
+        return step ? TEXT_NUL : TEXT_NOT_UTF8;
+    }
+    return 0;
+}
+
 size_t text_char(const void *bytes, size_t len)
 {
     uint32_t code;

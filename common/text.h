@@ -36,6 +36,9 @@ enum text_outcome {
  * 0; TEXT_TOO_LONG, TEXT_NUL, TEXT_CONTROL, TEXT_NOT_UTF8. O(len), ASCII eight bytes at a step. */
 int text_check(const void *bytes, size_t len, size_t max, size_t *ret_at);
 
+/* Whether bytes are UTF-8 without NUL, control characters allowed. 0; TEXT_NUL, TEXT_NOT_UTF8, *ret_at as above. */
+int text_check_utf8(const void *bytes, size_t len, size_t *ret_at);
+
 /* Length in bytes of the character that the bytes begin with; 0 = they begin with none (len may be 0). */
 size_t text_char(const void *bytes, size_t len);
 
