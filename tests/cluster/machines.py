@@ -97,13 +97,35 @@ def mounted(path):
         return any(line.split()[4] == path for line in f)
 
 
-def rmtree_cgroup(path):
-    for folder, dirs, _ in os.walk(path, topdown=False):
-        for name in dirs:
-            with contextlib.suppress(FileNotFoundError):
-                os.rmdir(os.path.join(folder, name))
-    with contextlib.suppress(FileNotFoundError):
-        os.rmdir(path)
+def kill_cgroup(path):
+    """SIGKILL to all that is in a cgroup or below, until the cgroup can be removed; done when there is none."""
+
+    def gone():
+        if not os.path.exists(path):
+            return True
+        with contextlib.suppress(OSError):
+            write(f'{path}/cgroup.kill', '1')
+            write(f'{path}/cgroup.freeze', '0')
+        # One that was about to enter may do so until the folder is gone, so kill again each time.
+        with contextlib.suppress(OSError):
+            for folder, _, _ in os.walk(path, topdown=False):
+                os.rmdir(folder)
+        return not os.path.exists(path)
+
+    poll(gone, 30, lambda: f'{path} is empty (it has: {read(f"{path}/cgroup.procs").split()})')
+
+
+@contextlib.contextmanager
+def inside_cgroup(path):
+    """This process is in a cgroup of its own, so that whoever it starts is found there if it is killed."""
+    root = cgroup_root()
+    before = next(line[3:] for line in read('/proc/self/cgroup').splitlines() if line.startswith('0::'))
+    os.makedirs(path, exist_ok=True)
+    write(f'{path}/cgroup.procs', str(os.getpid()))
+    try:
+        yield
+    finally:
+        write(f'{root}{before.rstrip("/")}/cgroup.procs', str(os.getpid()))
 
 
 class Machine:
@@ -177,27 +199,10 @@ class Machine:
 
     def kill(self):
         """SIGKILL to every process of it at once: its power is gone. Its disk stays."""
-        for _ in range(3):
-            if not os.path.exists(self.cgroup):
-                return
-            with contextlib.suppress(FileNotFoundError):
-                write(f'{self.cgroup}/cgroup.kill', '1')
-            with contextlib.suppress(Error):
-                poll(lambda: not self.populated(), 20, f'{self.name} dies')
-                break
-        if self.populated():
-            raise Error(f'{self.name} does not die: {read(f"{self.cgroup}/cgroup.procs").split()}')
-        with contextlib.suppress(OSError):
-            write(f'{self.cgroup}/cgroup.freeze', '0')
-        poll(self._gone, 20, f'the cgroups of {self.name} go')
+        kill_cgroup(self.cgroup)
         child = self.cluster.children.pop(self.name, None)
         if child is not None:
             child.wait()
-
-    def _gone(self):
-        with contextlib.suppress(OSError):
-            rmtree_cgroup(self.cgroup)
-        return not os.path.exists(self.cgroup)
 
     def freeze(self, on):
         if not self.populated():
@@ -265,7 +270,7 @@ class Cluster:
         build = find_build(build)
         self._claim()
         try:
-            with self.locked(0), interruptible():
+            with self.locked(0), interruptible(), inside_cgroup(f'{self.cgroup}/up'):
                 hosts = [f'c{i + 1}' for i in range(controllers)] + [f'n{i + 1}' for i in range(nodes)]
                 self._make_disk()
                 self._make_base(build, hosts, controllers)
@@ -420,11 +425,12 @@ class Cluster:
             self._down()
 
     def _down(self):
-        if os.path.isdir(self.cgroup):
-            for entry in os.scandir(self.cgroup):
-                if entry.is_dir():
-                    Machine(self, entry.name).kill()
-            poll(self._gone, 20, 'the cgroups of the cluster go')
+        # What an interrupted up has started comes first: it may be about to become a machine.
+        kill_cgroup(f'{self.cgroup}/up')
+        kill_cgroup(self.cgroup)
+        for child in self.children.values():
+            child.wait()
+        self.children.clear()
         # The kernel lets go of a killed machine's mounts a moment after its last process.
         for point in (self.net, self.disk):
             while mounted(point):
@@ -436,11 +442,6 @@ class Cluster:
         for folder in (f'{RUN}/.run.{self.name}', RUN):
             with contextlib.suppress(OSError):
                 os.rmdir(folder)
-
-    def _gone(self):
-        with contextlib.suppress(OSError):
-            rmtree_cgroup(self.cgroup)
-        return not os.path.exists(self.cgroup)
 
 
 def nsswitch():
@@ -469,10 +470,6 @@ def check_machine():
     for part in ('/usr', '/etc', '/var', '/var/lib'):
         if mounted(part):
             raise Error(f'{part} is a file system of its own: machines are made of one `/`')
-
-
-class Interrupted(Exception):
-    pass
 
 
 @contextlib.contextmanager
