@@ -5,6 +5,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "xce/map.h"
 
@@ -16,14 +17,16 @@
 #define word_load(at)         __atomic_load_n((at), __ATOMIC_RELAXED)
 #define word_store(at, value) __atomic_store_n((at), (value), __ATOMIC_RELAXED)
 
-/* bytes: a multiple of 8; both sides aligned to 8. */
+/* bytes: a multiple of 8; the map's side aligned to 8. */
 static inline void words_load(void *to, const void *from, size_t bytes)
 {
-    unsigned long *t = to;
     const unsigned long *f = from;
 
-    for (size_t i = 0; i < bytes / sizeof(*t); i++)
-        t[i] = word_load(f + i);
+    for (size_t i = 0; i < bytes / sizeof(*f); i++) {
+        unsigned long word = word_load(f + i);
+
+        memcpy((char *)to + i * sizeof(word), &word, sizeof(word));
+    }
 }
 
 static inline void words_store(void *to, const void *from, size_t bytes)

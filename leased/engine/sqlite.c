@@ -20,8 +20,8 @@ static const char *const statements[SQL_N] = {
     [SQL_CUT] = "DELETE FROM log WHERE idx BETWEEN ?1 AND ?2",
     [SQL_CUT_BYTES] = "SELECT total(length(entry)) FROM log WHERE idx BETWEEN ?1 AND ?2",
     [SQL_PART] = "INSERT OR REPLACE INTO part(entry, seq, bytes) VALUES(?1, ?2, ?3)",
-    [SQL_CUT_PARTS] = "DELETE FROM part WHERE rowid IN"
-                      " (SELECT rowid FROM part WHERE entry <> ?1 AND entry <> ?2 LIMIT 16)",
+    [SQL_CUT_PARTS] = ("DELETE FROM part WHERE rowid IN"
+                       " (SELECT rowid FROM part WHERE entry <> ?1 AND entry <> ?2 LIMIT 16)"),
     [SQL_SNAPSHOT] = "INSERT INTO snapshot(entry, bytes, crc, parts) VALUES(?1, ?2, ?3, ?4)",
     [SQL_SNAPSHOTS_AWAY] = "DELETE FROM snapshot WHERE entry <> ?1",
     [SQL_CLEAN] = "UPDATE meta SET v = ?1 WHERE k = 'clean'",

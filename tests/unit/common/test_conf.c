@@ -135,8 +135,8 @@ static void conf_load_accept_table(void **state)
         "[leased]\nListen = a;b#c\n",
         "[leased]\nStrict = YES\n",
         "[limits]\nGrace = 1h\nTtl = 1d\nSerial=0\n",
-        "[leased]\nListen = gr\xc3\xbc\xc3\x9f"
-        "e\n",
+        ("[leased]\nListen = gr\xc3\xbc\xc3\x9f"
+         "e\n"),
     };
     size_t i;
 
