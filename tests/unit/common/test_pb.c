@@ -239,8 +239,8 @@ static void pb_check_depth_is_limited(void **state)
 
 static void pb_check_number_of_fields_is_limited(void **state)
 {
+    static uint8_t bytes[2 * (PB_FIELDS_MAX + 1) + 8];
     size_t n = PB_FIELDS_MAX, i;
-    uint8_t *bytes = malloc(2 * (n + 1) + 8);
     struct err err;
 
     for (i = 0; i <= n; i++)
@@ -258,7 +258,6 @@ static void pb_check_number_of_fields_is_limited(void **state)
     for (i = 0; i <= n; i++)
         memcpy(bytes + 2 * i, "\x50\x00", 2);
     assert_int_equal(pb_check(ACQUIRE, bytes, 2 * (n + 1), &err), -E2BIG);
-    free(bytes);
 }
 
 static void pb_unpack_arena_limit_is_an_error(void **state)
