@@ -49,13 +49,14 @@ struct grpc_limits {
     size_t header_list_bytes; /* [16 KiB] */
     unsigned streams;         /* at once on a connection [1024] */
     unsigned connections;     /* at once [4096]; server only */
-    size_t send_queue_bytes;  /* queued on a call before grpc_*_send answers GRPC_FULL [1 MiB] */
-    size_t
-        window_bytes; /* stream window for what we receive [1 MiB]; the connection's is four times that */
+    /* Queued on a call before grpc_*_send answers GRPC_FULL [1 MiB]; on a connection, sixteen times that. */
+    size_t send_queue_bytes;
+    /* Stream window for what we receive [1 MiB]; the connection's is four times that. */
+    size_t window_bytes;
     int64_t handshake_ms; /* a peer that has not finished its preface by then is closed [10000] */
     int64_t idle_ms;      /* a connection without a stream is closed after [0 = never] */
-    int64_t
-        keepalive_ms; /* PING when silent so long with a stream open; no answer in as much again = dead [20000] */
+    /* PING when silent so long with a stream open; no answer in as much again = dead [20000]. Below 0 = never. */
+    int64_t keepalive_ms;
 };
 
 /* Who is at the other end. Pointers live as long as the call. */
@@ -84,9 +85,13 @@ struct grpc_call_events {
     void (*writable)(struct grpc_call *call, void *arg);
     /* The call is over: by grpc_call_finish, cancellation, deadline or a lost connection. Exactly once, last; call dies. */
     void (*end)(struct grpc_call *call, void *arg);
+    /* The method takes exactly one message: a call with none or with more ends with UNIMPLEMENTED (gRPC's word for it)
+     * before half_closed. So act in half_closed, not in message. */
+    bool unary;
 };
 
-/* A call has come for path ("/xce.v1.LeaseService/Get"). Bind it (grpc_call_bind) or finish it. */
+/* A call has come for path ("/xce.v1.LeaseService/Get"). Bind it (grpc_call_bind) or finish it; one that is left as it is
+ * ends with UNIMPLEMENTED naming the path. */
 typedef void (*grpc_accept_fn)(struct grpc_call *call, const char *path, void *arg);
 
 /* 0; -ENOMEM. limits are copied. */
@@ -114,10 +119,12 @@ const char *grpc_call_metadata(const struct grpc_call *call, const char *key);
 /* Queue one message; the bytes are copied. 0; GRPC_FULL (queued all the same); -ENOMEM; -EPIPE the call is over;
  * -EMSGSIZE. Headers go out with the first. */
 int grpc_call_send(struct grpc_call *call, const uint8_t *data, size_t len);
-/* The same without the copy: a buffer of grpc_message_new with room for the frame header, owned by the call from now on. */
+/* The same without the copy: a buffer of grpc_message_new(len), filled by the caller, owned by the call from now on, also
+ * when this fails. len may be less than was asked for. NULL: no memory. */
 uint8_t *grpc_message_new(size_t len);
+void grpc_message_free(uint8_t *message); /* of one that was not sent */
 int grpc_call_send_owned(struct grpc_call *call, uint8_t *message, size_t len);
-/* Status and end. message may be NULL; it is percent-encoded. Idempotent; the first wins. */
+/* Status and end, after what was sent. message may be NULL; it is UTF-8, cut at 1024 bytes. Idempotent; the first wins. */
 void grpc_call_finish(struct grpc_call *call, enum grpc_status status, const char *message);
 /* Stop and go on reading from this client on this call (flow control pushes back). */
 void grpc_call_pause(struct grpc_call *call);
@@ -128,29 +135,39 @@ void grpc_call_resume(struct grpc_call *call);
 struct grpc_request_events {
     void (*message)(struct grpc_request *request, const uint8_t *data, size_t len, void *arg);
     void (*writable)(struct grpc_request *request, void *arg);
-    /* Exactly once, last; request dies. sent: false = the server can not have seen it, a retry is safe. */
+    /* Exactly once, last; request dies. sent: false = the server can not have seen it, a retry is safe. message is never
+     * NULL and dies with the callback. */
     void (*end)(struct grpc_request *request, enum grpc_status status, const char *message,
                 bool sent, void *arg);
+    /* Exactly one message is the answer: OK with none or with more becomes UNIMPLEMENTED (gRPC's word for it). */
+    bool unary;
 };
 
 struct grpc_metadata {
     const char *key, *value;
 };
 
-/* A channel to "unix:/path". It connects when first used and again after a failure, with backoff (100 ms to 5 s).
- * 0; -EINVAL target; -ENOMEM. */
+/* A channel to "unix:/path". It connects when first used and again after a failure, with backoff (100 ms to 5 s): a call
+ * within it fails at once with what the last attempt met. 0; -EINVAL target; -ENAMETOOLONG; -ENOMEM. */
 int grpc_channel_new(struct loop *loop, const char *target, const struct grpc_limits *limits,
                      struct grpc_channel **ret);
 /* Ends every request with CANCELLED, then frees. done may be NULL. */
 void grpc_channel_close(struct grpc_channel *channel, void (*done)(void *arg), void *arg);
 
-/* Start a call. timeout_ms <= 0 = none. 0; -ENOMEM; -EAGAIN too many streams. A failure to connect comes as UNAVAILABLE
+enum {
+    GRPC_METADATA_MAX = 32,
+};
+
+/* Start a call. timeout_ms <= 0 = none; path and metadata are copied. 0; -ENOMEM; -EAGAIN limits.streams are open;
+ * -EINVAL more than GRPC_METADATA_MAX; -EPIPE the channel is closed. A failure to connect comes as UNAVAILABLE
  * through end. */
 int grpc_request_start(struct grpc_channel *channel, const char *path, int64_t timeout_ms,
                        const struct grpc_metadata *metadata, size_t n_metadata,
                        const struct grpc_request_events *events, void *arg,
                        struct grpc_request **ret);
+/* As grpc_call_send and grpc_call_send_owned. */
 int grpc_request_send(struct grpc_request *request, const uint8_t *data, size_t len);
+int grpc_request_send_owned(struct grpc_request *request, uint8_t *message, size_t len);
 /* No more messages from us. A unary call is start, send, half_close. */
 void grpc_request_half_close(struct grpc_request *request);
 void grpc_request_cancel(struct grpc_request *request);
