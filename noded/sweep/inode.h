@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "noded/sweep/reason.h"
+#include "noded/reason.h"
 
 struct statx;
 struct sweep;

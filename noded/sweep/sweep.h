@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "noded/sweep/reason.h"
+#include "noded/reason.h"
 
 #define SWEEP_DETAIL_MAX   120
 #define SWEEP_FINDINGS_MAX 1024 /* (uid, reason) pairs that are told apart in one round */

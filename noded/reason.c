@@ -1,4 +1,4 @@
-#include "noded/sweep/reason.h"
+#include "noded/reason.h"
 
 #include <stddef.h>
 
@@ -30,6 +30,7 @@ const char *reason_word(enum reason reason)
         [REASON_VALIDITY] = "validity",
         [REASON_LEFTOVER] = "leftover",
         [REASON_MAP] = "map",
+        [REASON_CLOSED] = "closed",
     };
     return (unsigned)reason < N_REASONS && words[reason] ? words[reason] : "";
 }

@@ -1,7 +1,7 @@
 /* The fixed vocabulary of what keeps a uid dirty, refused or blocked. Words go over the wire and into `explain`; their
  * meaning is in docs/node.md. A word is never given another meaning. */
-#ifndef XCE_NODED_SWEEP_REASON_H
-#define XCE_NODED_SWEEP_REASON_H
+#ifndef XCE_NODED_REASON_H
+#define XCE_NODED_REASON_H
 
 enum reason {
     REASON_NONE = 0,
@@ -29,6 +29,7 @@ enum reason {
     REASON_VALIDITY,  /* nothing heard from leased for the pool's validity */
     REASON_LEFTOVER,  /* something of the uid lies around and could not be removed */
     REASON_MAP,       /* the map can not hold the record */
+    REASON_CLOSED, /* admission was closed before a restart, whose reason is not known any more */
     N_REASONS,
 };
 

@@ -1,0 +1,189 @@
+/* What this node holds of leases, and what is to be done about them: events in, actions out. Pure: no clock, file, socket
+ * or thread; time comes in with the events, actions go out through struct state_ops.
+ *
+ *              vet, persist             READY                  close, sweep         CLEAN
+ *   granted ─────────────────▶ here ──────────────▶ (active) ──────────────▶ ended ──────▶ kept until retired
+ *        └── vetted badly, no room, older epoch: REFUSED (admission closed) ──▶ ended
+ *
+ * What it promises:
+ *   - a uid is acted on under the highest epoch ever seen for it alone (I3); READY only when that epoch is on disk, the map
+ *     holds the record, and nothing else was found under the uid;
+ *   - admission, once closed for an epoch, stays closed: in the map, and on disk before CLEAN;
+ *   - CLEAN only after a sweep that began after admission was closed and, in a new session, after the session began;
+ *   - nothing is touched in a pool whose overlap check has not passed here.
+ * One thread. Pointers given to ops die with the call. Without memory it aborts: its successor takes over what is in the map
+ * and on disk, which is whole at any time. */
+#ifndef XCE_NODED_STATE_H
+#define XCE_NODED_STATE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "xce/limits.h"
+
+struct state;
+
+/* In the numbers of the API and of the map. */
+enum state_phase {
+    STATE_GRANTED = 1,
+    STATE_ACTIVE = 2,
+    STATE_DRAINING = 3,
+    STATE_NORMALISING = 4,
+    STATE_COOLING = 5,
+    STATE_RETIRED = 6,
+    STATE_FREE = 7,
+};
+
+enum state_proof {
+    PROOF_NONE = 0, /* pending */
+    PROOF_READY = 1,
+    PROOF_REFUSED = 2,
+    PROOF_CLEAN = 3,
+    PROOF_DIRTY = 4,
+    PROOF_FENCED = 5,
+};
+
+enum state_say {
+    SAY_NOTHING = 0,
+    SAY_READY = 1,
+    SAY_REFUSED = 2,
+    SAY_CLEAN = 3,
+    SAY_DIRTY = 4,
+    SAY_STRAY = 5,
+};
+
+/* A lease as leased shows it, checked at the edge. */
+struct state_lease {
+    uint64_t lease, revision;
+    uint32_t uid, epoch;
+    enum state_phase phase;
+    bool member;            /* this node is one */
+    bool released;          /* and was let go */
+    enum state_proof proof; /* of this node, as leased has it */
+    const char *gecos, *home, *shell;
+    const uint32_t *gids;
+    uint32_t n_gids;
+};
+
+struct state_epoch {
+    uint32_t uid, epoch;
+    bool closed;
+};
+
+/* What was found of a uid. reason: a word of noded/reason.h, as its number; 0 = nothing. */
+struct state_verdict {
+    uint32_t uid, epoch;
+    unsigned reason;
+    const char *detail;
+};
+
+struct state_ops {
+    /* The map, at once. 0; -ENOSPC; -errno. flags: enum xce_map_flag. */
+    int (*map_set)(const struct state_lease *lease, uint8_t flags, void *arg);
+    void (*map_mark)(uint32_t uid, uint32_t epoch, uint8_t add, uint8_t drop, void *arg);
+    void (*map_retire)(uint32_t uid, uint32_t epoch, uint64_t revision, void *arg);
+    /* Begun here, answered later by state_persisted, state_vetted, state_swept; one of each at a time. */
+    void (*persist)(const struct state_epoch *entries, size_t n, void *arg);
+    void (*vet)(const struct state_epoch *uids, size_t n, void *arg);
+    /* again: the uids were dirty before: no long waits for them. */
+    void (*sweep)(const struct state_epoch *uids, size_t n, bool again, void *arg);
+    /* To leased, in order. Only between state_session_begin and state_session_end. */
+    void (*say)(enum state_say what, const struct state_verdict *about, void *arg);
+};
+
+struct state_limits {
+    size_t batch;         /* uids in one persist, vet or sweep [4096] */
+    int64_t resay_ms;     /* said and not seen in the feed: say it again [5000] */
+    int64_t retry_ms;     /* first wait after a dirty sweep, doubled each time [1000] */
+    int64_t retry_max_ms; /* [30000] */
+};
+
+/* ops and limits are copied; a zero limit takes the default in brackets. Never NULL. */
+struct state *state_new(const struct state_limits *limits, const struct state_ops *ops, void *arg);
+void state_free(struct state *state);
+
+/* ---- what a predecessor left, before anything else ---- */
+
+void state_recall_epoch(struct state *state, const struct state_epoch *entry);
+/* A record of the map; phase granted..cooling. Its epoch counts as on disk if recall_epoch told so before. */
+void state_recall_lease(struct state *state, const struct state_lease *lease, bool closed);
+
+/* ---- pools ---- */
+
+enum state_pool_check {
+    POOL_UNCHECKED = 0, /* grants and sweeps in it wait */
+    POOL_PASSED = 1,
+    POOL_FAILED = 2, /* grants are refused, sweeps are dirty */
+};
+
+struct state_pool {
+    char name[33];
+    uint32_t first, last;
+    int64_t validity_ms;
+    enum state_pool_check check;
+};
+
+enum {
+    STATE_POOL_SAME = 0,
+    STATE_POOL_CHANGED = 1, /* new, or with another range: unchecked now */
+};
+
+/* Add or change; check in it is not looked at. STATE_POOL_*; -ENOBUFS more than XCE_RANGES_MAX. */
+int state_pool_set(struct state *state, const struct state_pool *pool);
+void state_pool_gone(struct state *state, const char *name);
+void state_pool_checked(struct state *state, const char *name, bool passed);
+const struct state_pool *state_pools(const struct state *state, size_t *ret_n);
+/* NULL = of no pool. */
+const struct state_pool *state_pool_of(const struct state *state, uint32_t uid);
+
+/* ---- events; nothing goes out before state_flush, save writes to the map ---- */
+
+/* A session was accepted: what is known is said anew. full: a full list comes, ended by state_full_done. */
+void state_session_begin(struct state *state, bool full);
+void state_session_end(struct state *state);
+void state_change(struct state *state, const struct state_lease *lease);
+/* What was not in the list is gone. */
+void state_full_done(struct state *state, uint64_t revision);
+
+void state_persisted(struct state *state, int r);
+/* Verdicts of those that did not pass; all others of the batch did. */
+void state_vetted(struct state *state, const struct state_verdict *bad, size_t n);
+/* Verdicts of those that are dirty; all others of the batch are clean. */
+void state_swept(struct state *state, const struct state_verdict *dirty, size_t n, int64_t now_ms);
+/* The guard ended something of uid that was not here. */
+void state_stray(struct state *state, uint32_t uid, const char *detail);
+/* This node ends by itself what is here in that pool (validity has passed). */
+void state_end_pool(struct state *state, const char *name);
+
+void state_elapse(struct state *state, int64_t now_ms);
+/* Begin what is waiting. now_ms: for the time of what is said. */
+void state_flush(struct state *state, int64_t now_ms);
+
+/* ---- questions ---- */
+
+enum state_standing {
+    STANDS_NOT = 0,  /* no lease has the uid here */
+    STANDS_HERE = 1, /* member, granted or active, admission open, in the map */
+    STANDS_SWEPT =
+        2, /* ended here, and leased has not seen our CLEAN: the sweeps' business; it can not become free */
+    STANDS_NAMED = 3, /* only its name is here, or it was clean already */
+};
+
+enum state_standing state_standing(const struct state *state, uint32_t uid);
+
+struct state_counts {
+    size_t leases, here, ended, named, retired, dirty;
+    bool busy; /* a persist, vet or sweep is under way or waiting */
+};
+
+/* O(1). */
+void state_count(const struct state *state, struct state_counts *ret);
+/* When state_elapse would next have something to do; INT64_MAX = nothing. */
+int64_t state_next_due_ms(const struct state *state);
+
+/* Every epoch ever seen that is on disk, for a rewrite of the file: the caller frees. */
+struct state_epoch *state_epochs(const struct state *state, size_t *ret_n);
+size_t state_n_epochs(const struct state *state);
+
+#endif

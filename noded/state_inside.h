@@ -1,0 +1,64 @@
+/* The inside of struct state, shared by state.c and its parts. */
+#ifndef XCE_NODED_STATE_INSIDE_H
+#define XCE_NODED_STATE_INSIDE_H
+
+#include "noded/state_table.h"
+
+/* One kind of work that is done elsewhere, a batch at a time. */
+struct step_queue {
+    struct uids waiting;
+    struct state_epoch *running;
+    size_t n_running;
+};
+
+struct state {
+    struct state_limits limits;
+    struct state_ops ops;
+    void *arg;
+
+    struct table table;
+    struct state_pool pools[XCE_RANGES_MAX];
+    size_t n_pools;
+
+    bool in_session;
+    bool say_all; /* a session has begun: everything is to be said at the next flush */
+
+    struct step_queue persists, vets, sweeps, sweeps_again;
+    bool again_next;
+    bool persist_failed; /* wait until persist_retry_ms */
+    int64_t persist_retry_ms;
+
+    struct uids unseen; /* said, not seen in the feed yet */
+    struct uids dirty;  /* wait for their next sweep */
+    int64_t next_due_ms;
+    int64_t now_ms; /* of the last flush, elapse or sweep */
+
+    struct state_counts counts;
+};
+
+static inline bool phase_live(enum state_phase phase)
+{
+    return phase == STATE_GRANTED || phase == STATE_ACTIVE;
+}
+
+/* state_slot.c: the life of one lease */
+
+/* Take a slot out of the counts before it is changed, and back in after. */
+void slot_count(struct state *state, const struct slot *slot, int sign);
+enum state_standing slot_standing(const struct slot *slot);
+
+/* Close admission, for good; what follows from it is queued. */
+void slot_close(struct state *state, struct seen *seen);
+/* Close it because this node will not have it, and say so. */
+void slot_refuse(struct state *state, struct seen *seen, unsigned reason, const char *detail);
+/* Into the map: it is here from now on. */
+void slot_admit(struct state *state, struct seen *seen);
+/* Say what is true now, if that was not said yet. */
+void slot_say(struct state *state, struct seen *seen);
+void slot_drop(struct state *state, struct seen *seen);
+void slot_want_sweep(struct state *state, struct slot *slot);
+void slot_detail(struct slot *slot, const char *detail);
+void state_want_persist(struct state *state, struct seen *seen);
+void state_due(struct state *state, int64_t at_ms);
+
+#endif

@@ -1,0 +1,83 @@
+/* The uids this node has ever seen, and the leases it holds. Internal to state_*.c. */
+#ifndef XCE_NODED_STATE_TABLE_H
+#define XCE_NODED_STATE_TABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "noded/state.h"
+
+enum step {
+    STEP_NOT = 0,
+    STEP_QUEUED,
+    STEP_RUNNING,
+    STEP_DONE, /* of a sweep: clean */
+    STEP_BAD,  /* of a sweep: dirty, waits for its next time */
+};
+
+/* A lease that was not admitted yet: what the map will want. */
+struct waiting_lease {
+    char *gecos, *home, *shell;
+    uint32_t *gids;
+    uint32_t n_gids;
+};
+
+struct slot {
+    uint64_t lease, revision;
+    uint32_t uid, epoch;
+    enum state_phase phase;
+    enum state_proof proof; /* as leased has it */
+    bool member, released;
+    bool closed;      /* admission, for good */
+    bool written;     /* the map holds it */
+    bool admitted;    /* vetted, and written as a member's: here unless closed */
+    bool listed;      /* in the full list that is coming in */
+    bool sweep_again; /* what runs is not enough */
+    bool was_dirty;
+    bool unseen; /* is in state->unseen */
+    enum step vet, sweep;
+    enum state_say said; /* in this session */
+    unsigned said_reason;
+    unsigned refused; /* reason, of an admission that was closed by this node itself; 0 */
+    unsigned reason;  /* of the dirty sweep */
+    unsigned tries;
+    int64_t said_ms, retry_ms;
+    char *detail; /* of refused or reason; NULL */
+    struct waiting_lease *waiting;
+};
+
+struct seen {
+    uint32_t uid, epoch;
+    struct slot *slot; /* of that epoch; NULL = no lease */
+    bool closed;
+    bool on_disk, closed_on_disk;
+    bool queued; /* in state->persist_queue */
+};
+
+/* Open addressing, never shrinks. Pointers die with the next table_put. */
+struct table {
+    struct seen *seen;
+    size_t n, cap;
+};
+
+struct seen *table_find(const struct table *table, uint32_t uid);
+/* Find or add (epoch 0). */
+struct seen *table_put(struct table *table, uint32_t uid);
+void table_done(struct table *table);
+/* Walk: the next one at or behind *at that is in use. */
+struct seen *table_next(const struct table *table, size_t *at);
+
+/* A growing row of uids. */
+struct uids {
+    uint32_t *items;
+    size_t n, cap;
+};
+
+void uids_add(struct uids *uids, uint32_t uid);
+void uids_done(struct uids *uids);
+
+struct waiting_lease *waiting_new(const struct state_lease *lease);
+void waiting_free(struct waiting_lease *waiting);
+
+#endif

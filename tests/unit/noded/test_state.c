@@ -1,0 +1,746 @@
+/* The life of leases on a node, as stories: what leased shows, what the node does and says. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "noded/reason.h"
+#include "noded/state.h"
+#include "xce/map.h"
+
+#define UID 2013265921u
+
+/* What the node would do is written down, a word each, and compared as a story. */
+struct fixture {
+    struct state *state;
+    char log[4096];
+    size_t len;
+    int map_r;
+    struct state_epoch batch[8]; /* of the last persist, vet or sweep */
+    size_t n_batch;
+    int64_t now;
+    uint64_t revision;
+};
+
+__attribute__((format(printf, 2, 3))) static void note(struct fixture *f, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    f->len += (size_t)vsnprintf(f->log + f->len, sizeof(f->log) - f->len, format, args);
+    va_end(args);
+    assert_true(f->len < sizeof(f->log));
+}
+
+static int map_set(const struct state_lease *lease, uint8_t flags, void *arg)
+{
+    struct fixture *f = arg;
+
+    if (f->map_r == 0)
+        note(f, "set %u/%u %d%s%s%s; ", lease->uid - UID, lease->epoch, lease->phase,
+             flags & XCE_MAP_MEMBER ? " member" : "", flags & XCE_MAP_CLOSED ? " closed" : "",
+             strcmp(lease->home, "/h") != 0 ? " WRONG HOME" : "");
+    return f->map_r;
+}
+
+static void map_mark(uint32_t uid, uint32_t epoch, uint8_t add, uint8_t drop, void *arg)
+{
+    if (add & XCE_MAP_CLOSED)
+        note(arg, "close %u/%u; ", uid - UID, epoch);
+}
+
+static void map_retire(uint32_t uid, uint32_t epoch, uint64_t revision, void *arg)
+{
+    note(arg, "retire %u/%u; ", uid - UID, epoch);
+}
+
+static void batch_note(struct fixture *f, const char *what, const struct state_epoch *entries,
+                       size_t n)
+{
+    note(f, "%s", what);
+    for (size_t i = 0; i < n; i++) {
+        note(f, " %u/%u%s", entries[i].uid - UID, entries[i].epoch, entries[i].closed ? "c" : "");
+        if (i < 8)
+            f->batch[i] = entries[i];
+    }
+    f->n_batch = n;
+    note(f, "; ");
+}
+
+static void persist(const struct state_epoch *entries, size_t n, void *arg)
+{
+    batch_note(arg, "persist", entries, n);
+}
+
+static void vet(const struct state_epoch *entries, size_t n, void *arg)
+{
+    batch_note(arg, "vet", entries, n);
+}
+
+static void sweep(const struct state_epoch *entries, size_t n, bool again, void *arg)
+{
+    batch_note(arg, again ? "sweep again" : "sweep", entries, n);
+}
+
+static void say(enum state_say what, const struct state_verdict *about, void *arg)
+{
+    static const char *const words[] = {"nothing", "READY", "REFUSED", "CLEAN", "DIRTY", "STRAY"};
+
+    note(arg, "%s %u/%u%s%s; ", words[what], about->uid - UID, about->epoch,
+         about->reason ? " " : "", reason_word((enum reason)about->reason));
+}
+
+static const struct state_ops ops = {map_set, map_mark, map_retire, persist, vet, sweep, say};
+
+static void pool_passes(struct fixture *f)
+{
+    assert_int_equal(
+        state_pool_set(f->state, &(struct state_pool){"p", UID - 1, UID + 100, 3600000, 0}),
+        STATE_POOL_CHANGED);
+    state_pool_checked(f->state, "p", true);
+}
+
+static int setup(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+
+    f->state = state_new(&(struct state_limits){.batch = 4}, &ops, f);
+    f->now = 1000;
+    f->revision = 10;
+    *state = f;
+    pool_passes(f);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+
+    state_free(f->state);
+    free(f);
+    return 0;
+}
+
+/* The story since the last call is exactly this. */
+static void expect(struct fixture *f, const char *story)
+{
+    state_flush(f->state, f->now);
+    while (f->len && f->log[f->len - 1] == ' ')
+        f->log[--f->len] = '\0';
+    assert_string_equal(f->log, story);
+    f->len = 0;
+    f->log[0] = '\0';
+}
+
+static struct state_lease lease_of(struct fixture *f, uint32_t i, uint32_t epoch,
+                                   enum state_phase phase, enum state_proof proof)
+{
+    return (struct state_lease){.lease = 100 + i,
+                                .revision = f->revision++,
+                                .uid = UID + i,
+                                .epoch = epoch,
+                                .phase = phase,
+                                .member = true,
+                                .proof = proof,
+                                .gecos = "g",
+                                .home = "/h",
+                                .shell = "/s"};
+}
+
+static void shows(struct fixture *f, uint32_t i, uint32_t epoch, enum state_phase phase,
+                  enum state_proof proof)
+{
+    struct state_lease lease = lease_of(f, i, epoch, phase, proof);
+    state_change(f->state, &lease);
+}
+
+static void shows_foreign(struct fixture *f, uint32_t i, uint32_t epoch, enum state_phase phase)
+{
+    struct state_lease lease = lease_of(f, i, epoch, phase, PROOF_NONE);
+    lease.member = false;
+    state_change(f->state, &lease);
+}
+
+static void vetted(struct fixture *f)
+{
+    state_vetted(f->state, NULL, 0);
+}
+
+static void vetted_badly(struct fixture *f, uint32_t i, uint32_t epoch, enum reason reason)
+{
+    state_vetted(f->state, &(struct state_verdict){UID + i, epoch, reason, "x"}, 1);
+}
+
+static void swept(struct fixture *f)
+{
+    state_swept(f->state, NULL, 0, f->now);
+}
+
+static void swept_dirty(struct fixture *f, uint32_t i, uint32_t epoch, enum reason reason)
+{
+    state_swept(f->state, &(struct state_verdict){UID + i, epoch, reason, "x"}, 1, f->now);
+}
+
+static void elapse(struct fixture *f, int64_t ms)
+{
+    f->now += ms;
+    state_elapse(f->state, f->now);
+}
+
+static void session(struct fixture *f, bool full)
+{
+    state_session_begin(f->state, full);
+}
+
+/* A lease that is here, in a session. */
+static void make_here(struct fixture *f, uint32_t i, uint32_t epoch)
+{
+    shows(f, i, epoch, STATE_GRANTED, PROOF_NONE);
+    state_flush(f->state, f->now);
+    state_persisted(f->state, 0);
+    vetted(f);
+    shows(f, i, epoch, STATE_ACTIVE, PROOF_READY);
+    state_flush(f->state, f->now);
+    f->len = 0;
+    f->log[0] = '\0';
+    assert_int_equal(state_standing(f->state, UID + i), STANDS_HERE);
+}
+
+static void state_lease_lives_and_ends(void **state)
+{
+    struct fixture *f = *state;
+
+    session(f, true);
+    shows(f, 0, 1, STATE_GRANTED, PROOF_NONE);
+    expect(f, "vet 0/1; persist 0/1;");
+    assert_int_equal(state_standing(f->state, UID), STANDS_NAMED);
+    vetted(f);
+    expect(f, "set 0/1 1 member;");
+    assert_int_equal(state_standing(f->state, UID), STANDS_HERE);
+    state_persisted(f->state, 0);
+    expect(f, "READY 0/1;");
+    shows(f, 0, 1, STATE_ACTIVE, PROOF_READY);
+    expect(f, "set 0/1 2 member;");
+    shows(f, 0, 1, STATE_DRAINING, PROOF_NONE);
+    expect(f, "close 0/1; set 0/1 3 member closed; persist 0/1c; sweep 0/1c;");
+    assert_int_equal(state_standing(f->state, UID), STANDS_SWEPT);
+    swept(f);
+    expect(f, "");
+    state_persisted(f->state, 0);
+    expect(f, "CLEAN 0/1;");
+    shows(f, 0, 1, STATE_COOLING, PROOF_CLEAN);
+    expect(f, "set 0/1 5 member closed;");
+    assert_int_equal(state_standing(f->state, UID), STANDS_NAMED);
+    shows(f, 0, 1, STATE_RETIRED, PROOF_CLEAN);
+    expect(f, "retire 0/1;");
+    assert_int_equal(state_standing(f->state, UID), STANDS_NOT);
+    shows(f, 0, 1, STATE_FREE, PROOF_CLEAN);
+    expect(f, "retire 0/1;");
+    shows(f, 0, 2, STATE_GRANTED, PROOF_NONE);
+    expect(f, "vet 0/2; persist 0/2;");
+}
+
+static void state_ready_waits_for_disk_and_vetting_in_either_order(void **state)
+{
+    struct fixture *f = *state;
+
+    session(f, true);
+    shows(f, 0, 1, STATE_GRANTED, PROOF_NONE);
+    expect(f, "vet 0/1; persist 0/1;");
+    state_persisted(f->state, 0);
+    expect(f, "");
+    vetted(f);
+    expect(f, "set 0/1 1 member; READY 0/1;");
+}
+
+static void state_older_epoch_is_refused(void **state)
+{
+    struct fixture *f = *state;
+
+    session(f, true);
+    make_here(f, 0, 5);
+    shows(f, 0, 4, STATE_GRANTED, PROOF_NONE);
+    expect(f, "REFUSED 0/4 epoch;");
+    shows(f, 0, 4, STATE_DRAINING, PROOF_NONE);
+    expect(f, "DIRTY 0/4 epoch;");
+    shows(f, 0, 4, STATE_FREE, PROOF_NONE);
+    expect(f, "");
+    assert_int_equal(state_standing(f->state, UID), STANDS_HERE);
+}
+
+static void state_epoch_of_the_disk_counts_after_a_restart(void **state)
+{
+    struct fixture *f = *state;
+
+    state_recall_epoch(f->state, &(struct state_epoch){UID, 7, false});
+    session(f, true);
+    shows(f, 0, 6, STATE_GRANTED, PROOF_NONE);
+    expect(f, "REFUSED 0/6 epoch;");
+    shows(f, 0, 8, STATE_GRANTED, PROOF_NONE);
+    expect(f, "vet 0/8; persist 0/8;");
+}
+
+static void state_bad_vetting_refuses_and_is_swept(void **state)
+{
+    struct fixture *f = *state;
+
+    session(f, true);
+    shows(f, 0, 1, STATE_GRANTED, PROOF_NONE);
+    expect(f, "vet 0/1; persist 0/1;");
+    vetted_badly(f, 0, 1, REASON_ACCOUNT);
+    expect(f, "REFUSED 0/1 account; sweep 0/1c;");
+    state_persisted(f->state, 0);
+    expect(f, "persist 0/1c;");
+    state_persisted(f->state, 0);
+    swept(f);
+    /* leased has not heard of it yet: no CLEAN of a lease that is granted. */
+    expect(f, "");
+    shows(f, 0, 1, STATE_DRAINING, PROOF_NONE);
+    expect(f, "set 0/1 3 member closed; sweep 0/1c;");
+    swept(f);
+    expect(f, "CLEAN 0/1;");
+}
+
+static void state_no_room_refuses(void **state)
+{
+    struct fixture *f = *state;
+
+    session(f, true);
+    f->map_r = -ENOSPC;
+    shows(f, 0, 1, STATE_GRANTED, PROOF_NONE);
+    expect(f, "vet 0/1; persist 0/1;");
+    vetted(f);
+    expect(f, "REFUSED 0/1 no-space; sweep 0/1c;");
+    /* The disk is full, too: closed is tried again, the lease not. */
+    state_persisted(f->state, -ENOSPC);
+    expect(f, "");
+    elapse(f, 1000);
+    expect(f, "persist 0/1c;");
+    f->map_r = 0;
+    shows(f, 1, 1, STATE_GRANTED, PROOF_NONE);
+    expect(f, "vet 1/1;");
+    state_persisted(f->state, 0);
+    expect(f, "persist 1/1;");
+    state_persisted(f->state, -ENOSPC);
+    expect(f, "REFUSED 1/1 no-space;");
+}
+
+static void state_closed_stays_closed(void **state)
+{
+    struct fixture *f = *state;
+
+    session(f, true);
+    make_here(f, 0, 1);
+    shows(f, 0, 1, STATE_DRAINING, PROOF_NONE);
+    expect(f, "close 0/1; set 0/1 3 member closed; persist 0/1c; sweep 0/1c;");
+    /* However it comes about that it is shown as live again. */
+    shows(f, 0, 1, STATE_ACTIVE, PROOF_NONE);
+    expect(f, "set 0/1 2 member closed; REFUSED 0/1 closed;");
+    assert_int_equal(state_standing(f->state, UID), STANDS_SWEPT);
+}
+
+static void state_closed_on_disk_stays_closed_without_a_map(void **state)
+{
+    struct fixture *f = *state;
+
+    state_recall_epoch(f->state, &(struct state_epoch){UID, 3, true});
+    session(f, true);
+    shows(f, 0, 3, STATE_ACTIVE, PROOF_READY);
+    expect(f, "set 0/3 2 member closed; REFUSED 0/3 closed; sweep 0/3c;");
+}
+
+static void state_map_lost_but_epoch_on_disk_is_here_again(void **state)
+{
+    struct fixture *f = *state;
+
+    state_recall_epoch(f->state, &(struct state_epoch){UID, 3, false});
+    session(f, true);
+    shows(f, 0, 3, STATE_ACTIVE, PROOF_NONE);
+    expect(f, "set 0/3 2 member; READY 0/3;");
+    /* Granted only: never said ready perhaps; it is vetted. */
+    state_recall_epoch(f->state, &(struct state_epoch){UID + 1, 3, false});
+    shows(f, 1, 3, STATE_GRANTED, PROOF_NONE);
+    expect(f, "vet 1/3;");
+}
+
+static void state_restart_takes_the_map_over(void **state)
+{
+    struct fixture *f = *state;
+    struct state_lease lease;
+
+    state_recall_epoch(f->state, &(struct state_epoch){UID, 2, false});
+    state_recall_epoch(f->state, &(struct state_epoch){UID + 1, 2, false});
+    state_recall_epoch(f->state, &(struct state_epoch){UID + 2, 2, true});
+    lease = lease_of(f, 0, 2, STATE_ACTIVE, PROOF_NONE);
+    state_recall_lease(f->state, &lease, false);
+    lease = lease_of(f, 1, 2, STATE_DRAINING, PROOF_NONE);
+    state_recall_lease(f->state, &lease, false);
+    lease = lease_of(f, 2, 2, STATE_ACTIVE, PROOF_NONE);
+    state_recall_lease(f->state, &lease, false);
+    assert_int_equal(state_standing(f->state, UID), STANDS_HERE);
+    assert_int_equal(state_standing(f->state, UID + 1), STANDS_SWEPT);
+    assert_int_equal(state_standing(f->state, UID + 2), STANDS_SWEPT);
+    /* Without leased it sweeps already, and says nothing. */
+    expect(f, "close 1/2; close 1/2; close 2/2; persist 1/2c; sweep 1/2c 2/2c;");
+    state_persisted(f->state, 0);
+    swept(f);
+    expect(f, "");
+    session(f, true);
+    expect(f, "REFUSED 2/2 closed; READY 0/2; sweep 2/2c 1/2c;");
+    swept(f);
+    expect(f, "CLEAN 1/2;");
+}
+
+static void state_new_session_says_all_anew(void **state)
+{
+    struct fixture *f = *state;
+
+    session(f, true);
+    make_here(f, 0, 1);
+    shows(f, 1, 1, STATE_DRAINING, PROOF_NONE);
+    expect(f, "set 1/1 3 member closed; persist 1/1c; sweep 1/1c;");
+    state_persisted(f->state, 0);
+    swept(f);
+    expect(f, "CLEAN 1/1;");
+    state_session_end(f->state);
+    elapse(f, 60000);
+    expect(f, "");
+    session(f, false);
+    /* Clean is said again only after another look. */
+    expect(f, "READY 0/1; sweep 1/1c;");
+    swept(f);
+    expect(f, "CLEAN 1/1;");
+}
+
+static void state_sweep_that_ran_into_a_new_session_is_done_again(void **state)
+{
+    struct fixture *f = *state;
+
+    session(f, true);
+    shows(f, 0, 1, STATE_DRAINING, PROOF_NONE);
+    expect(f, "set 0/1 3 member closed; persist 0/1c; sweep 0/1c;");
+    state_persisted(f->state, 0);
+    state_session_end(f->state);
+    session(f, false);
+    swept(f);
+    expect(f, "sweep 0/1c;");
+    swept(f);
+    expect(f, "CLEAN 0/1;");
+}
+
+static void state_dirty_is_said_retried_and_becomes_clean(void **state)
+{
+    struct fixture *f = *state;
+    struct state_counts counts;
+
+    session(f, true);
+    shows(f, 0, 1, STATE_DRAINING, PROOF_NONE);
+    expect(f, "set 0/1 3 member closed; persist 0/1c; sweep 0/1c;");
+    state_persisted(f->state, 0);
+    swept_dirty(f, 0, 1, REASON_PROCESS_UNKILLABLE);
+    expect(f, "DIRTY 0/1 process-unkillable;");
+    shows(f, 0, 1, STATE_DRAINING, PROOF_DIRTY);
+    expect(f, "set 0/1 3 member closed;");
+    elapse(f, 999);
+    expect(f, "");
+    elapse(f, 1);
+    expect(f, "sweep again 0/1c;");
+    swept_dirty(f, 0, 1, REASON_PROCESS_UNKILLABLE);
+    expect(f, "");
+    elapse(f, 2000);
+    expect(f, "sweep again 0/1c;");
+    swept_dirty(f, 0, 1, REASON_FILE);
+    expect(f, "DIRTY 0/1 file;");
+    state_count(f->state, &counts);
+    assert_int_equal(counts.dirty, 1);
+    elapse(f, 4000);
+    expect(f, "sweep again 0/1c;");
+    swept(f);
+    expect(f, "CLEAN 0/1;");
+    state_count(f->state, &counts);
+    assert_int_equal(counts.dirty, 0);
+}
+
+static void state_unseen_report_is_said_again(void **state)
+{
+    struct fixture *f = *state;
+
+    session(f, true);
+    shows(f, 0, 1, STATE_GRANTED, PROOF_NONE);
+    expect(f, "vet 0/1; persist 0/1;");
+    state_persisted(f->state, 0);
+    vetted(f);
+    expect(f, "set 0/1 1 member; READY 0/1;");
+    elapse(f, 4999);
+    expect(f, "");
+    elapse(f, 1);
+    expect(f, "READY 0/1;");
+    shows(f, 0, 1, STATE_ACTIVE, PROOF_READY);
+    elapse(f, 60000);
+    expect(f, "set 0/1 2 member;");
+}
+
+static void state_stray_is_said_where_it_was_clean_or_only_named(void **state)
+{
+    struct fixture *f = *state;
+
+    session(f, true);
+    make_here(f, 0, 1);
+    state_stray(f->state, UID, "pid 1");
+    expect(f, "");
+    shows_foreign(f, 1, 4, STATE_ACTIVE);
+    expect(f, "set 1/4 2;");
+    assert_int_equal(state_standing(f->state, UID + 1), STANDS_NAMED);
+    state_stray(f->state, UID + 1, "pid 1");
+    expect(f, "STRAY 1/4 process;");
+    state_stray(f->state, UID + 9, "pid 1");
+    expect(f, "STRAY 9/0 process;");
+    shows(f, 0, 1, STATE_DRAINING, PROOF_NONE);
+    state_stray(f->state, UID, "pid 1");
+    expect(f, "close 0/1; set 0/1 3 member closed; persist 0/1c; sweep 0/1c;");
+    state_persisted(f->state, 0);
+    swept(f);
+    expect(f, "CLEAN 0/1;");
+    shows(f, 0, 1, STATE_COOLING, PROOF_CLEAN);
+    state_stray(f->state, UID, "pid 1");
+    expect(f, "set 0/1 5 member closed; STRAY 0/1 process;");
+    /* leased puts it back: swept and said anew. */
+    shows(f, 0, 1, STATE_DRAINING, PROOF_NONE);
+    expect(f, "set 0/1 3 member closed; sweep 0/1c;");
+    swept(f);
+    expect(f, "CLEAN 0/1;");
+}
+
+static void state_stray_makes_this_node_a_member(void **state)
+{
+    struct fixture *f = *state;
+
+    session(f, true);
+    shows_foreign(f, 0, 4, STATE_COOLING);
+    state_stray(f->state, UID, "pid 1");
+    expect(f, "set 0/4 5; STRAY 0/4 process;");
+    shows(f, 0, 4, STATE_DRAINING, PROOF_NONE);
+    expect(f, "close 0/4; set 0/4 3 member closed; persist 0/4c; sweep 0/4c;");
+    state_persisted(f->state, 0);
+    swept(f);
+    expect(f, "CLEAN 0/4;");
+}
+
+static void state_member_added_while_active_is_vetted(void **state)
+{
+    struct fixture *f = *state;
+
+    session(f, true);
+    shows_foreign(f, 0, 4, STATE_ACTIVE);
+    expect(f, "set 0/4 2;");
+    shows(f, 0, 4, STATE_ACTIVE, PROOF_NONE);
+    assert_int_equal(state_standing(f->state, UID), STANDS_NAMED);
+    expect(f, "vet 0/4; persist 0/4;");
+    vetted(f);
+    state_persisted(f->state, 0);
+    expect(f, "set 0/4 2 member; READY 0/4;");
+}
+
+static void state_member_let_go_is_swept_while_active(void **state)
+{
+    struct fixture *f = *state;
+    struct state_lease lease;
+
+    session(f, true);
+    make_here(f, 0, 1);
+    lease = lease_of(f, 0, 1, STATE_ACTIVE, PROOF_NONE);
+    lease.released = true;
+    state_change(f->state, &lease);
+    expect(f, "close 0/1; set 0/1 2 member closed; persist 0/1c; sweep 0/1c;");
+    state_persisted(f->state, 0);
+    swept(f);
+    expect(f, "CLEAN 0/1;");
+}
+
+static void state_full_list_takes_away_what_it_does_not_name(void **state)
+{
+    struct fixture *f = *state;
+    struct state_counts counts;
+
+    session(f, true);
+    make_here(f, 0, 1);
+    make_here(f, 1, 1);
+    state_session_end(f->state);
+    session(f, true);
+    shows(f, 1, 1, STATE_ACTIVE, PROOF_NONE);
+    state_full_done(f->state, 99);
+    expect(f, "set 1/1 2 member; READY 1/1; retire 0/1;");
+    assert_int_equal(state_standing(f->state, UID), STANDS_NOT);
+    state_count(f->state, &counts);
+    assert_int_equal(counts.here, 1);
+    assert_int_equal(counts.leases, 1);
+}
+
+static void state_unchecked_pool_waits_failed_pool_refuses(void **state)
+{
+    struct fixture *f = *state;
+
+    session(f, true);
+    (void)state_pool_set(f->state, &(struct state_pool){"q", UID + 200, UID + 300, 1, 0});
+    shows(f, 200, 1, STATE_GRANTED, PROOF_NONE);
+    shows(f, 201, 1, STATE_DRAINING, PROOF_NONE);
+    expect(f, "set 201/1 3 member closed; persist 200/1 201/1c;");
+    state_persisted(f->state, 0);
+    expect(f, "");
+    state_pool_checked(f->state, "q", false);
+    expect(f, "REFUSED 200/1 unguarded; persist 200/1c; DIRTY 201/1 unguarded;");
+    state_pool_checked(f->state, "q", true);
+    elapse(f, 1000);
+    expect(f, "sweep again 201/1c 200/1c;");
+}
+
+static void state_validity_ends_what_is_here(void **state)
+{
+    struct fixture *f = *state;
+
+    session(f, true);
+    make_here(f, 0, 1);
+    state_session_end(f->state);
+    state_end_pool(f->state, "other");
+    expect(f, "");
+    state_end_pool(f->state, "p");
+    expect(f, "close 0/1; persist 0/1c; sweep 0/1c;");
+    state_persisted(f->state, 0);
+    swept(f);
+    expect(f, "");
+    session(f, false);
+    expect(f, "REFUSED 0/1 validity; sweep 0/1c;");
+    shows(f, 0, 1, STATE_DRAINING, PROOF_NONE);
+    swept(f);
+    expect(f, "set 0/1 3 member closed; sweep 0/1c;");
+    swept(f);
+    expect(f, "CLEAN 0/1;");
+}
+
+static void state_older_revision_is_not_taken(void **state)
+{
+    struct fixture *f = *state;
+    struct state_lease early, late;
+
+    session(f, true);
+    early = lease_of(f, 0, 1, STATE_ACTIVE, PROOF_NONE);
+    late = lease_of(f, 0, 1, STATE_DRAINING, PROOF_NONE);
+    state_change(f->state, &late);
+    state_change(f->state, &early);
+    expect(f, "set 0/1 3 member closed; persist 0/1c; sweep 0/1c;");
+}
+
+static void state_batches_are_bounded(void **state)
+{
+    struct fixture *f = *state;
+
+    session(f, true);
+    for (uint32_t i = 0; i < 6; i++)
+        shows(f, i, 1, STATE_GRANTED, PROOF_NONE);
+    expect(f, "vet 0/1 1/1 2/1 3/1; persist 0/1 1/1 2/1 3/1;");
+    /* One of each at a time. */
+    expect(f, "");
+    state_persisted(f->state, 0);
+    expect(f, "persist 4/1 5/1;");
+    vetted(f);
+    expect(f, "set 0/1 1 member; READY 0/1; set 1/1 1 member; READY 1/1; set 2/1 1 member; "
+              "READY 2/1; set 3/1 1 member; READY 3/1; vet 4/1 5/1;");
+}
+
+static void state_ended_while_vetted_is_not_admitted(void **state)
+{
+    struct fixture *f = *state;
+
+    session(f, true);
+    shows(f, 0, 1, STATE_GRANTED, PROOF_NONE);
+    expect(f, "vet 0/1; persist 0/1;");
+    shows(f, 0, 1, STATE_DRAINING, PROOF_NONE);
+    vetted(f);
+    expect(f, "set 0/1 3 member closed; sweep 0/1c;");
+    assert_int_equal(state_standing(f->state, UID), STANDS_SWEPT);
+    /* And one that was granted anew while the old one was vetted is vetted itself. */
+    shows(f, 1, 1, STATE_GRANTED, PROOF_NONE);
+    expect(f, "vet 1/1;");
+    shows(f, 1, 1, STATE_FREE, PROOF_NONE);
+    shows(f, 1, 2, STATE_GRANTED, PROOF_NONE);
+    vetted(f);
+    expect(f, "retire 1/1; vet 1/2;");
+}
+
+static void state_epochs_for_a_rewrite_are_those_on_disk(void **state)
+{
+    struct fixture *f = *state;
+    struct state_epoch *all;
+    size_t n;
+
+    session(f, true);
+    make_here(f, 0, 3);
+    shows(f, 1, 9, STATE_GRANTED, PROOF_NONE);
+    all = state_epochs(f->state, &n);
+    assert_int_equal(n, 1);
+    assert_int_equal(all[0].uid, UID);
+    assert_int_equal(all[0].epoch, 3);
+    free(all);
+    assert_int_equal(state_n_epochs(f->state), 2);
+}
+
+static void state_holds_many_leases(void **state)
+{
+    struct fixture *f = *state;
+    struct state_counts counts;
+
+    session(f, true);
+    for (uint32_t i = 0; i < 100000; i++) {
+        struct state_lease lease = lease_of(f, i, 1, STATE_ACTIVE, PROOF_NONE);
+        lease.member = false;
+        f->map_r = -ERANGE;
+        state_change(f->state, &lease);
+    }
+    state_count(f->state, &counts);
+    assert_int_equal(counts.leases, 100000);
+    assert_int_equal(counts.named, 100000);
+    for (uint32_t i = 0; i < 100000; i++)
+        assert_int_equal(state_standing(f->state, UID + i), STANDS_NAMED);
+    assert_int_equal(state_standing(f->state, UID + 100000), STANDS_NOT);
+}
+
+int main(void)
+{
+#define STATE_TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        STATE_TEST(state_lease_lives_and_ends),
+        STATE_TEST(state_ready_waits_for_disk_and_vetting_in_either_order),
+        STATE_TEST(state_older_epoch_is_refused),
+        STATE_TEST(state_epoch_of_the_disk_counts_after_a_restart),
+        STATE_TEST(state_bad_vetting_refuses_and_is_swept),
+        STATE_TEST(state_no_room_refuses),
+        STATE_TEST(state_closed_stays_closed),
+        STATE_TEST(state_closed_on_disk_stays_closed_without_a_map),
+        STATE_TEST(state_map_lost_but_epoch_on_disk_is_here_again),
+        STATE_TEST(state_restart_takes_the_map_over),
+        STATE_TEST(state_new_session_says_all_anew),
+        STATE_TEST(state_sweep_that_ran_into_a_new_session_is_done_again),
+        STATE_TEST(state_dirty_is_said_retried_and_becomes_clean),
+        STATE_TEST(state_unseen_report_is_said_again),
+        STATE_TEST(state_stray_is_said_where_it_was_clean_or_only_named),
+        STATE_TEST(state_stray_makes_this_node_a_member),
+        STATE_TEST(state_member_added_while_active_is_vetted),
+        STATE_TEST(state_member_let_go_is_swept_while_active),
+        STATE_TEST(state_full_list_takes_away_what_it_does_not_name),
+        STATE_TEST(state_unchecked_pool_waits_failed_pool_refuses),
+        STATE_TEST(state_validity_ends_what_is_here),
+        STATE_TEST(state_older_revision_is_not_taken),
+        STATE_TEST(state_batches_are_bounded),
+        STATE_TEST(state_ended_while_vetted_is_not_admitted),
+        STATE_TEST(state_epochs_for_a_rewrite_are_those_on_disk),
+        STATE_TEST(state_holds_many_leases),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
