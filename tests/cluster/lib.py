@@ -62,6 +62,25 @@ class Cluster(machines.Cluster):
         prefix = self.machine(host).prefix()
         return subprocess.run([*prefix, *map(str, command)], capture_output=True, text=True, timeout=timeout, **kwargs)
 
+    def mount_small(self, host, folder, size_bytes):
+        """An ext4 of that size over a folder of a machine, with what is in the folder. It goes with the machine's power."""
+        self._small = getattr(self, '_small', 0) + 1
+        image = f'{self.disk}/{host}.small{self._small}.img'
+        with open(image, 'xb') as f:
+            f.truncate(size_bytes)
+        machines.run('mkfs.ext4', '-q', '-m', '0', image)
+        loop = machines.run('losetup', '--find', '--show', image).stdout.strip()
+        try:
+            script = """set -e
+                mknod /dev/small b $1 $2; trap 'rm -f /dev/small' EXIT; mkdir /run/small
+                mount -n /dev/small /run/small; cp -a "$3/." /run/small/; chown --reference="$3" /run/small
+                chmod --reference="$3" /run/small; mount -n --bind /run/small "$3"; umount -n /run/small; rmdir /run/small"""
+            number = os.stat(loop).st_rdev
+            machines.run('nsenter', '-t', str(self.machine(host).init_pid()), '-m', '--', 'sh', '-c', script, 'sh',
+                         str(os.major(number)), str(os.minor(number)), folder)
+        finally:
+            machines.run('losetup', '-d', loop)  # once nobody has it mounted
+
     def start_in(self, host, *command, **kwargs):
         """Start a command in a machine: a Popen. It dies with the machine; the test ends it otherwise."""
         return subprocess.Popen([*self.machine(host).prefix(), *map(str, command)], text=True, **kwargs)
