@@ -60,8 +60,11 @@ enum node_state {
 struct fsm_node {
     const char *name, *machine_id, *boot_id, *reason, *actor;
     enum node_state state;
-    uint64_t session; /* of the last accepted hello */
+    uint64_t session; /* of the last accepted hello; 0 once it is fenced: nothing it says counts */
     uint64_t hello_revision;
+    /* Not yet trusted with new leases (state unknown, or hidden behind draining and cordoned): the watermark of this
+     * session that ends it. 0 = trusted. */
+    uint64_t unknown_revision;
     uint64_t watermark;
     uint32_t n_leases; /* not free, this node a member */
     uint64_t revision;
@@ -85,6 +88,7 @@ struct fsm_lease {
     enum lease_state state;
     uint32_t quarantine;
     enum end_cause cause;
+    const char *end_detail; /* a sentence for people: which node, who; NULL = the cause says all */
     const char *pool, *job; /* job may be "" */
     struct fsm_owner owner;
     const struct fsm_member *members;
@@ -112,12 +116,16 @@ struct fsm_settings {
     const char *home, *shell;
 };
 
+/* A uid that is not given out. Also one that is leased now: it goes aside when that lease is over.
+ * reason: account, group, group-member, leftover (as nodes report them), stray, oath, epochs. */
 struct fsm_blocked {
     uint32_t uid;
-    const char *node, *reason, *detail;
+    const char *node, *reason,
+        *detail; /* node NULL = no node saw it, leased itself decided; detail NULL = none */
     int64_t since_wall_ms;
 };
 
+/* free + granted + ... + retired + blocked = uids of the pool. */
 struct fsm_counts {
     uint32_t free, granted, active, draining, normalising, cooling, retired, blocked, quarantined;
 };
@@ -127,9 +135,10 @@ struct fsm_pool {
     struct fsm_range range;
     bool retiring;
     struct fsm_settings settings;
-    const struct fsm_range *directory;
+    const struct fsm_range *directory; /* none = the administrator answered none */
     uint32_t n_directory;
-    const struct fsm_blocked *blocked;
+    const struct fsm_blocked
+        *blocked; /* the first FSM_BLOCKED_MAX, oldest first; counts tell all */
     uint32_t n_blocked;
     uint64_t revision;
 };
@@ -147,8 +156,9 @@ struct fsm_change {
     uint64_t revision;
     enum fsm_change_kind kind;
     int64_t now_ms, wall_ms;
-    const struct fsm_lease
-        *lease; /* the one that changed, as it is now; NULL with the other kinds */
+    bool expiry_only; /* a lease of which nothing but the expiry has moved (Renew, grace) */
+    /* The one that changed, as it is now; NULL with the other kinds. */
+    const struct fsm_lease *lease;
     const struct fsm_pool *pool;
     const struct fsm_node *node;
 };

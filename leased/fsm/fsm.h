@@ -8,6 +8,8 @@
  *   granted ─ REFUSED, ready timeout, release ─▶ draining ─ every member CLEAN ─▶ normalising ─ paths clean ─▶ cooling
  *   cooling ─ cool-down over ─▶ retired ─ every witness past that revision ─▶ free
  *   normalising, cooling, retired ─ stray found ─▶ draining (that node becomes a member)
+ *
+ * A lease without write paths has nothing to normalise: it goes from draining to cooling in one change.
  */
 #ifndef XCE_LEASED_FSM_FSM_H
 #define XCE_LEASED_FSM_FSM_H
@@ -34,10 +36,27 @@ enum fsm_code {
     FSM_QUOTA = 9,          /* max-per-owner */
     FSM_UNSUPPORTED = 10,   /* version or command not known at this feature level */
     FSM_IGNORED = 11,       /* report of an older session, and the like */
+    FSM_NOT_READY =
+        12, /* acquire with wait: a member refused, was late or was lost; nothing is held */
 };
 
-#define FSM_MESSAGE_MAX 255
-#define FSM_BATCH_MAX   1024
+/* Limits. What is above is FSM_INVALID or FSM_EXHAUSTED, with a message that names the limit. */
+#define FSM_MESSAGE_MAX   255
+#define FSM_BATCH_MAX     1024      /* leases of one acquire */
+#define FSM_MEMBERS_MAX   65536     /* members of all leases of one acquire */
+#define FSM_ALL_MEMBERS   (4 << 20) /* members of all leases */
+#define FSM_GIDS_MAX      1024      /* of a lease */
+#define FSM_NODES_MAX     65536
+#define FSM_POOLS_MAX     64
+#define FSM_POOL_UIDS     (1 << 20) /* of a pool */
+#define FSM_DIRECTORY_MAX 64        /* directory ranges of a pool */
+#define FSM_BLOCKED_MAX   1000      /* blocked uids of a pool that are kept with their reason */
+#define FSM_TRIES_MAX     8  /* further leases for one that a member refused (acquire with wait) */
+#define FSM_NODE_BLOCKS   16 /* so many uids blocked by a node in an hour: it is cordoned */
+#define FSM_REQUEST_MS    600000     /* an answer is kept so long, unless the table is full */
+#define FSM_REQUEST_BYTES (16 << 20) /* table of answers to acquire and administrators' commands */
+#define FSM_REPEATABLE_BYTES                                                                       \
+    (8 << 20) /* and to those that may be done twice: renew, release, revoke */
 
 struct fsm_outcome {
     enum fsm_code code;
@@ -63,8 +82,8 @@ struct fsm_hooks {
 int fsm_new(struct fsm **ret);
 void fsm_free(struct fsm *fsm);
 
-/* Apply one log entry (bytes of command.h). -EBADMSG: not an entry of ours, nothing applied: the log is damaged. */
-
+/* Apply one log entry (bytes of command.h). 0; -EBADMSG not an entry of ours, nothing applied: the log is damaged;
+ * FSM_UNSUPPORTED written by a newer leased, nothing applied: this one must stop, or it would diverge. hooks may be NULL. */
 int fsm_apply(struct fsm *fsm, const uint8_t *entry, size_t len, const struct fsm_hooks *hooks);
 
 /* Versioned, checksummed, canonical: the same state gives the same bytes. Caller frees. 0; -ENOMEM. */
@@ -73,6 +92,9 @@ int fsm_snapshot(const struct fsm *fsm, uint8_t **ret, size_t *ret_len);
 int fsm_restore(struct fsm *fsm, const uint8_t *bytes, size_t len, const char **why);
 /* The same state has the same digest on every replica. */
 uint64_t fsm_digest(const struct fsm *fsm);
+
+/* Recount everything that is kept twice. NULL = whole; else what is wrong, static. O(state); for after a restore. */
+const char *fsm_verify(const struct fsm *fsm);
 
 /* ---- queries ---- */
 
@@ -106,6 +128,23 @@ size_t fsm_pool_ahead(const struct fsm_pool *pool, uint32_t *ret_uids, size_t n)
 const struct fsm_node *fsm_node(const struct fsm *fsm, const char *name);
 const struct fsm_node *fsm_node_next(const struct fsm *fsm,
                                      const struct fsm_node *after); /* NULL = first; by name */
+
+/* What became of a request. While waiting (acquire with wait, some lease not yet active) the leases may still be
+ * replaced by others; afterwards the answer is final. */
+struct fsm_request {
+    enum fsm_code code;
+    bool waiting;
+    int64_t at_ms; /* when it was applied */
+    uint32_t n_leases;
+    const uint64_t *leases; /* ids in the order asked for; with FSM_OK */
+    const char *message;    /* "" with FSM_OK */
+};
+
+/* 0; -ENOENT never seen, or forgotten. */
+int fsm_request_find(const struct fsm *fsm, const void *principal, size_t principal_len,
+                     const void *id, size_t id_len, struct fsm_request *ret);
+/* A request that is not known and was issued before this cluster time is refused (acquire). 0 = nothing forgotten yet. */
+int64_t fsm_request_horizon_ms(const struct fsm *fsm);
 
 /* Highest epoch ever granted of a uid; 0 = never. Outlives pools. */
 uint32_t fsm_epoch_floor(const struct fsm *fsm, uint32_t uid);

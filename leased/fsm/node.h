@@ -1,0 +1,69 @@
+/* Nodes: registry, sessions, what they are trusted with, watermarks, oaths. */
+#ifndef XCE_LEASED_FSM_NODE_H
+#define XCE_LEASED_FSM_NODE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "leased/fsm/state.h"
+#include "xce/v1/command.pb-c.h"
+
+struct node *node_find(const struct fsm *fsm, const void *name, size_t len);
+const char *node_state_text(enum node_state state);
+
+/* ---- the table (node_table.c) ---- */
+
+/* A node in the table, lost until told otherwise. Strings copied. Tells nobody. */
+struct node *node_table_add(struct fsm *fsm, const void *name, size_t len);
+/* It must be no member of any lease. */
+void node_table_drop(struct fsm *fsm, struct node *node);
+void node_table_done(struct fsm *fsm);
+/* One more lease with this node a member; the place to give to node_drop_lease. */
+uint32_t node_add_lease(struct node *node, struct lease *lease, uint32_t member);
+void node_drop_lease(struct node *node, uint32_t place);
+/* Its leases by id, in the arena; their number is n_leases. */
+struct lease **node_leases_sorted(struct fsm *fsm, const struct node *node);
+/* All that can be leased to, by name, in the arena. NULL = none, why is set. */
+struct node **node_all_ready(struct fsm *fsm, uint32_t *ret_n,
+                             char why[static FSM_MESSAGE_MAX + 1]);
+/* Whether no new lease may name it; why says so, with name and state. */
+bool node_not_ready(const struct node *node, char why[static FSM_MESSAGE_MAX + 1]);
+
+/* ---- what it is (node.c) ---- */
+
+/* Set health and admin, and the state that they look like. Tells nobody. */
+void node_set(struct fsm *fsm, struct node *node, enum node_health health, enum node_admin admin);
+void node_set_reason(struct fsm *fsm, struct node *node, const char *reason, const char *actor);
+/* The quarantine of its leases may depend on what has changed about it: tell those that differ. */
+void node_requarantine(struct fsm *fsm, struct node *node);
+/* End what is granted or active with this node a member. */
+void node_end_leases(struct fsm *fsm, struct node *node, const char *detail);
+/* It has blocked one uid more: false = it may not, it did so too often of late. */
+bool node_may_block(struct fsm *fsm, struct node *node);
+void node_note_block(struct fsm *fsm, struct node *node);
+
+/* ---- witnesses (witness.c) ---- */
+
+/* Watermarks or the set of witnesses have changed. */
+void witness_changed(struct fsm *fsm);
+/* Free what every witness lets go, at most so many; what is left over is noted for the next tick. The number freed. */
+uint32_t witness_free(struct fsm *fsm, uint32_t at_most);
+
+/* ---- oaths (oath.c) ---- */
+
+void oath_swear(struct fsm *fsm, const struct node *node, const char *reason, const char *actor);
+/* The lease becomes free: remember which oaths it rests on. */
+void oath_note(struct fsm *fsm, const struct lease *lease);
+/* This machine says hello in this boot: an oath about the same boot was false, one about another boot is proved true. */
+void oath_hello(struct fsm *fsm, struct node *node, const char *machine_id, const char *boot_id);
+struct oath *oath_add(struct fsm *fsm, const char *node, const char *machine_id,
+                      const char *boot_id, const char *reason, const char *actor);
+void oath_add_uid(struct fsm *fsm, struct oath *oath, uint32_t uid);
+void oaths_done(struct fsm *fsm);
+
+/* ---- reports (report.c) ---- */
+
+void report_member(struct fsm *fsm, struct node *node, const Xce__V1__CmdMember *report);
+
+#endif

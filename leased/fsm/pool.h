@@ -1,0 +1,63 @@
+/* Pools: ranges of uids, who is next in line, which uids are aside, and the rules of where a range may lie. */
+#ifndef XCE_LEASED_FSM_POOL_H
+#define XCE_LEASED_FSM_POOL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "leased/fsm/state.h"
+
+struct pool *pool_find(const struct fsm *fsm, const void *name, size_t len);
+struct pool *pool_of_uid(const struct fsm *fsm, uint32_t uid);
+
+/* ---- the line: free uids, longest unused first (pool_line.c). Indexes count from range.first. ---- */
+
+void pool_line_append(struct pool *pool, uint32_t i);
+/* Before all others: uids that were never used. Give them last to first. */
+void pool_line_prepend(struct pool *pool, uint32_t i);
+/* Out of the middle. */
+void pool_line_remove(struct pool *pool, uint32_t i);
+/* The first, out of line, for this lease; its epoch is one higher. The line must not be empty. Returns its index. */
+uint32_t pool_take(struct pool *pool, uint32_t lease_number);
+/* A lease is over: to the end of the line, or aside. */
+void pool_give_back(struct fsm *fsm, struct pool *pool, uint32_t i);
+/* Never give it out (again) until an administrator says so. false = it was blocked already. Tells the change. */
+bool pool_block(struct fsm *fsm, struct pool *pool, uint32_t i, const struct node *node,
+                const char *reason, const char *detail);
+/* A pool that retires and holds no lease goes. */
+void pool_leave_if_empty(struct fsm *fsm, struct pool *pool);
+
+/* ---- making and ending (pool_table.c) ---- */
+
+/* A pool in the tables, its uids neither in line nor aside. All strings copied. Tells nobody. */
+struct pool *pool_table_add(struct fsm *fsm, const void *name, size_t len, struct fsm_range range);
+/* last is greater than before; the new uids are in no line yet. */
+void pool_table_grow(struct fsm *fsm, struct pool *pool, uint32_t last);
+void pool_table_drop(struct fsm *fsm, struct pool *pool);
+void pool_table_done(struct fsm *fsm);
+void pool_set_directory(struct pool *pool, const struct fsm_range *ranges, size_t n);
+/* One entry more in the list that is shown, if it is not full. Strings copied. */
+void pool_add_blocked(struct fsm *fsm, struct pool *pool, const struct fsm_blocked *blocked);
+void pool_drop_blocked(struct fsm *fsm, struct pool *pool, uint32_t uid);
+/* Owners with leases granted or active; only kept while max_per_owner counts. NULL = none. */
+struct owner_count *pool_owner(struct pool *pool, uint32_t uid, bool make);
+void pool_owner_drop_if_zero(struct pool *pool, struct owner_count *owner);
+void pool_recount_owners(struct fsm *fsm, struct pool *pool);
+
+/* Epochs of uids that are in no pool (floor.c). */
+uint32_t floor_get(const struct fsm *fsm, uint32_t uid);
+/* Raise it; epoch 0 does nothing. */
+void floor_set(struct fsm *fsm, uint32_t uid, uint32_t epoch);
+void floors_done(struct fsm *fsm);
+
+/* ---- rules (range.c; pure) ---- */
+
+/* NULL = a pool may lie there as far as arithmetic can tell; else what stands in its way, a sentence in why.
+ *   self      the pool that grows, NULL = a new one
+ *   own       directory ranges that come with the request */
+const char *range_refused(const struct fsm *fsm, struct fsm_range range, const struct pool *self,
+                          const struct fsm_range *own, size_t n_own,
+                          char why[static FSM_MESSAGE_MAX + 1]);
+
+#endif
