@@ -36,7 +36,7 @@ EMPTY = ['tmp', 'var/tmp', 'var/log', 'var/lib/systemd', 'var/lib/xce', 'var/mai
          'etc/systemd/system', 'etc/systemd/network', 'etc/cron.d', 'var/spool/cron'] + [f'etc/rc{n}.d' for n in '0123456S']
 MODES = {'tmp': 0o1777, 'var/tmp': 0o1777, 'root': 0o700}
 TOOLS = {'systemd-nspawn': 'systemd-container', 'nft': 'nftables', 'ip': 'iproute2', 'nsenter': 'util-linux',
-         'unshare': 'util-linux', 'mkfs.ext4': 'e2fsprogs', 'meson': 'meson'}
+         'unshare': 'util-linux', 'mkfs.ext4': 'e2fsprogs', 'meson': 'meson', 'ninja': 'ninja-build'}
 
 
 class Error(Exception):
@@ -451,11 +451,19 @@ def nsswitch():
 
 
 def find_build(build):
-    """The build folder: as given, XCE_BUILD, or `build` of this tree."""
-    build = build or os.environ.get('XCE_BUILD') or os.path.join(HERE, '..', '..', 'build')
+    """The build folder: as given, or XCE_BUILD, as it is; else `build` of this tree, made and brought up to date."""
+    build = build or os.environ.get('XCE_BUILD')
+    if build:
+        if not os.path.exists(f'{build}/build.ninja'):
+            raise Error(f'{build} is no meson build folder')
+        return os.path.abspath(build)
+    tree = os.path.dirname(os.path.dirname(HERE))
+    build = f'{tree}/build'
+    env = dict(os.environ, PATH='/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin')
     if not os.path.exists(f'{build}/build.ninja'):
-        raise Error(f'{build} is no meson build folder: name one with --build or XCE_BUILD')
-    return os.path.abspath(build)
+        run('meson', 'setup', build, tree, env=env)
+    run('ninja', '-C', build, env=env)
+    return build
 
 
 def check_machine():
