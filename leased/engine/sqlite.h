@@ -20,7 +20,7 @@
 struct sqlite_file;
 
 /* Longest sentence about a failure, with NUL. */
-#define SQLFILE_WHY_MAX 1024
+#define SQLFILE_WHY_MAX 512
 
 enum {
     SQLFILE_UNCERTAIN = 1, /* whether it is on disk only sqlite_recover can say */

@@ -18,21 +18,36 @@ struct history_options {
     size_t lag_bytes; /* past so much in memory it is degraded [64 MiB] */
 };
 
-/* r: 0 well again; -ENOSPC, -EIO, -ENOBUFS (lag) with a sentence that names the file. On the loop's thread. */
+/* r: 0 well again; -ENOBUFS it lags too far, -ENOSPC, -EIO, -EBADMSG with a sentence that names the file. On the loop's
+ * thread. */
 typedef void (*history_health_fn)(int r, const char *what, void *arg);
 
-/* Open or make. 0; -EBADMSG damaged or of another version; -errno. why (never NULL) names file and cause. */
+#define HISTORY_WHY_MAX 512 /* bytes of a sentence, with NUL */
+
+/* Open or make. 0; -EBADMSG damaged or of another version; -errno. why names file and cause. */
 int history_open(struct loop *loop, const char *path, const struct history_options *options,
-                 history_health_fn health, void *arg, struct history **ret, char *why,
-                 size_t why_len);
+                 history_health_fn health, void *arg, struct history **ret,
+                 char why[static HISTORY_WHY_MAX]);
 
 /* Write what is queued, then done. */
 void history_close(struct history *history, void (*done)(void *arg), void *arg);
 
-/* Queue a change; copies what it needs. Never blocks. */
-void history_changed(struct history *history, const struct fsm_change *change);
+/* The leases of a state that are not free, in order of id: fsm_lease_next. */
+typedef const struct fsm_lease *(*history_next_fn)(uint64_t after, void *arg);
 
-/* Durable up to here. */
+/* The state was replaced by a snapshot at this revision (the engine's restored hook), or is open (once engine_open is
+ * done). incarnation: 16 bytes. When history has not seen everything up to there, or has followed another state, the leases
+ * of next are taken in, and what lies between is noted as not known. */
+void history_restored(struct history *history, const uint8_t *incarnation, uint64_t revision,
+                      history_next_fn next, void *arg);
+void history_opened(struct history *history, const uint8_t *incarnation, uint64_t revision,
+                    history_next_fn next, void *arg);
+
+/* Queue a change of the state with this incarnation; copies what it needs. Never blocks. */
+void history_changed(struct history *history, const uint8_t *incarnation,
+                     const struct fsm_change *change);
+
+/* Durable up to here, of the present incarnation. */
 uint64_t history_revision(const struct history *history);
 size_t history_lag_bytes(const struct history *history);
 /* True: Acquire must be refused until it has caught up. */
@@ -57,7 +72,8 @@ struct history_entry {
     int64_t granted_wall_ms, ended_wall_ms, retired_wall_ms, freed_wall_ms; /* 0 = not yet */
 };
 
-/* r 0: entries, newest first, live for the call; revision = complete up to here. r < 0: -EIO and the like, why says. */
+/* r 0: entries, newest first, live for the call; revision = complete up to here; why = "" or what is not known of that time.
+ * r < 0: -EIO, -EBADMSG, -ENOMEM, -ECANCELED; why says. */
 typedef void (*history_done_fn)(int r, const struct history_entry *entries, size_t n,
                                 uint64_t revision, const char *why, void *arg);
 

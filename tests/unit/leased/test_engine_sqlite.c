@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #include "common/digest.h"
+#include "common/fsutil.h"
 #include "leased/engine/sqlite.h"
 #include "leased/engine/wal_check.h"
 #include "tests/lib/disk_fault.h"
@@ -172,17 +173,15 @@ static void flip_byte(const char *path, off_t at)
 /* The nth place (from 1) where the text stands in the file; -1 none. */
 static off_t find_text(const char *path, const char *text, unsigned nth)
 {
-    off_t len = file_len(path), found = -1;
-    char *bytes = malloc((size_t)len);
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    const char *at = bytes;
+    char *bytes, *at;
+    size_t len;
+    off_t found = -1;
 
-    assert_int_equal(read(fd, bytes, (size_t)len), len);
-    for (; nth > 0 && at; nth--) {
+    assert_int_equal(fs_read_file(AT_FDCWD, path, 64 << 20, &bytes, &len), 0);
+    for (at = bytes; nth > 0 && at; nth--) {
         at = memmem(at, (size_t)(bytes + len - at), text, strlen(text));
         found = at ? at++ - bytes : -1;
     }
-    (void)close(fd);
     free(bytes);
     return found;
 }
