@@ -102,7 +102,8 @@ int grpc_server_new(struct loop *loop, const struct grpc_limits *limits, grpc_ac
  * one address may be listened on. */
 int grpc_server_listen_unix(struct grpc_server *server, const char *path, mode_t mode);
 
-/* Take over a listening descriptor (socket activation, tests). It is closed with the server, also on failure. */
+/* Take over a listening unix socket (socket activation, tests). It is closed with the server, also on failure. 0; -ENOMEM;
+ * -EINVAL: it is none, or does not listen. */
 int grpc_server_listen_fd(struct grpc_server *server, int fd);
 
 /* Stop accepting, GOAWAY, finish what is under way for at most grace_ms, then cut; then done. The server dies after. */
@@ -143,6 +144,7 @@ struct grpc_request_events {
     bool unary;
 };
 
+/* A list of them ends with key NULL. */
 struct grpc_metadata {
     const char *key, *value;
 };
@@ -158,11 +160,11 @@ enum {
     GRPC_METADATA_MAX = 32,
 };
 
-/* Start a call. timeout_ms <= 0 = none; path and metadata are copied. 0; -ENOMEM; -EAGAIN limits.streams are open;
+/* Start a call. timeout_ms <= 0 = none; path and metadata (NULL = none) are copied. 0; -ENOMEM; -EAGAIN limits.streams are open;
  * -EINVAL more than GRPC_METADATA_MAX; -EPIPE the channel is closed. A failure to connect comes as UNAVAILABLE
  * through end. */
 int grpc_request_start(struct grpc_channel *channel, const char *path, int64_t timeout_ms,
-                       const struct grpc_metadata *metadata, size_t n_metadata,
+                       const struct grpc_metadata *metadata,
                        const struct grpc_request_events *events, void *arg,
                        struct grpc_request **ret);
 /* As grpc_call_send and grpc_call_send_owned. */
