@@ -71,17 +71,29 @@ static int check_section(struct reader *reader, const char *line)
     return 0;
 }
 
-/* Versions of inih differ in whether " ; comment" ends a value that goes on in a further line: it does. */
+/* A ";" behind a blank or the key's sign begins a comment. Versions of inih differ in whether that holds in a further line
+ * of a list: it does. */
 static void cut_comment(char *line)
 {
+    const char *sign = strchr(BLANKS, line[0]) ? NULL : strpbrk(line, "=:");
     char *at;
 
     for (at = line; *at; at++) {
-        if (*at == ';' && (at == line || strchr(BLANKS, at[-1]))) {
+        if (*at == ';' && (at == line || strchr(BLANKS, at[-1]) || at - 1 == sign)) {
             *at = '\0';
             break;
         }
     }
+}
+
+/* "Key =" or "Key= ": what no item of a list looks like, for it holds no blank. */
+static bool looks_like_key(const char *text)
+{
+    size_t word = strcspn(text, BLANKS "=,"), blanks = strspn(text + word, BLANKS);
+
+    if (word == 0 || text[word + blanks] != '=')
+        return false;
+    return blanks > 0 || (text[word + 1] != '\0' && strchr(BLANKS, text[word + 1]));
 }
 
 static int check_line(struct reader *reader, const char *line)
@@ -93,7 +105,7 @@ static int check_line(struct reader *reader, const char *line)
         return 0;
     if (reader->indented && !reader->in_key)
         return fail(reader, -EINVAL, "is indented: a key begins at the start of its line");
-    if (reader->indented && strchr(text, '='))
+    if (reader->indented && looks_like_key(text))
         return fail(reader, -EINVAL,
                     "is indented and looks like a key: begin it at the start of its line");
     if (*text == '[' && !reader->indented)
@@ -104,49 +116,54 @@ static int check_line(struct reader *reader, const char *line)
     return 0;
 }
 
-/* Length, NUL, UTF-8. len is without the line's end. */
+/* A tab is a blank here; every other control character is refused. */
 static int check_bytes(struct reader *reader, const char *line, size_t len)
 {
-    char clean[CONF_LINE_MAX + 1];
-    size_t at = 0, i;
+    const char *tab;
+    size_t at = 0, bad = 0, part;
     int r;
 
-    if (len > CONF_LINE_MAX)
-        return fail(reader, -EINVAL, "the line is %zu bytes long, at most %d", len, CONF_LINE_MAX);
-    /* A tab is a blank here, a control character everywhere else. */
-    for (i = 0; i < len; i++)
-        clean[i] = (char)(line[i] == '\t' ? ' ' : line[i]);
-    r = text_check(clean, len, len, &at);
-    if (r != 0)
-        return fail(reader, -EINVAL, "%s at byte %zu", text_outcome_text(r), at);
+    for (; at < len; at += part + 1) {
+        tab = memchr(line + at, '\t', len - at);
+        part = tab ? (size_t)(tab - line) - at : len - at;
+        r = text_check(line + at, part, part, &bad);
+        if (r != 0)
+            return fail(reader, -EINVAL, "%s at byte %zu", text_outcome_text(r), at + bad);
+    }
     return 0;
+}
+
+/* One line, len bytes, for inih's buffer of size bytes. A comment may be of any length: it goes no further. */
+static int take_line(struct reader *reader, const char *line, size_t len, char *ret, size_t size)
+{
+    size_t blanks = strspn(line, BLANKS);
+
+    if (check_bytes(reader, line, len) < 0)
+        return -EINVAL;
+    if (blanks >= len || is_comment(line + blanks))
+        len = 0;
+    if (len > CONF_LINE_MAX || len >= size)
+        return fail(reader, -EINVAL, "the line is %zu bytes long, at most %d", len, CONF_LINE_MAX);
+    memcpy(ret, line, len);
+    ret[len] = '\0';
+    cut_comment(ret);
+    return check_line(reader, ret);
 }
 
 /* fgets for inih: one line without its end, or NULL when all is read or something is wrong. */
 static char *next_line(char *ret, int size, void *arg)
 {
     struct reader *reader = arg;
-    const char *end;
-    size_t len;
+    const char *line = reader->next, *end = strchrnul(line, '\n');
+    size_t len = (size_t)(end - line);
 
-    if (reader->error || *reader->next == '\0')
+    if (reader->error || *line == '\0')
         return NULL;
-    end = strchrnul(reader->next, '\n');
-    len = (size_t)(end - reader->next);
-    reader->line++;
-    if (len > 0 && end[-1] == '\r')
-        len--;
-    if (check_bytes(reader, reader->next, len) < 0)
-        return NULL;
-    if (len + 1 > (size_t)size) {
-        fail(reader, -EINVAL, "the line is %zu bytes long, at most %d", len, size - 1);
-        return NULL;
-    }
-    memcpy(ret, reader->next, len);
-    ret[len] = '\0';
     reader->next = *end ? end + 1 : end;
-    cut_comment(ret);
-    return check_line(reader, ret) < 0 ? NULL : ret;
+    reader->line++;
+    if (len > 0 && line[len - 1] == '\r')
+        len--;
+    return take_line(reader, line, len, ret, (size_t)size) < 0 ? NULL : ret;
 }
 
 /* ---- keys ---- */
@@ -188,6 +205,26 @@ static int fail_unknown(struct reader *reader, const char *section, const char *
             return fail(reader, -EINVAL, "unknown key %s.%s (is %s.%s meant?)", section, key,
                         table->entries[i].section, table->entries[i].key);
     return fail(reader, -EINVAL, "unknown key %s.%s", section, key);
+}
+
+/* "Key=x" among the items of a list is more likely a key that somebody indented. */
+static int check_items(struct reader *reader, const char *text)
+{
+    const struct conf_table *table = reader->conf->table;
+    size_t len, i;
+
+    for (text += strspn(text, BLANKS ","); *text; text += len, text += strspn(text, BLANKS ",")) {
+        len = strcspn(text, BLANKS ",");
+        for (i = 0; i < table->n; i++) {
+            size_t key = strlen(table->entries[i].key);
+
+            if (key < len && text[key] == '=' && strncmp(text, table->entries[i].key, key) == 0)
+                return fail(reader, -EINVAL,
+                            "%s= inside a list: begin a key at the start of its line",
+                            table->entries[i].key);
+        }
+    }
+    return 0;
 }
 
 /* A list goes on in an indented line. */
@@ -247,6 +284,8 @@ static int handle_key(struct reader *reader, const char *section, const char *ke
     if (comment || text[0] == '#')
         return fail(reader, -EINVAL, "%s.%s: a comment with # needs a line of its own", section,
                     key);
+    if (reader->conf->table->entries[i].type == CONF_LIST && check_items(reader, text) < 0)
+        return reader->error;
     return reader->indented ? append_value(reader, i, text) : set_from_file(reader, i, text);
 }
 

@@ -60,7 +60,7 @@ void conf_print_effective(const struct conf *conf, struct buf *buf)
     for (i = 0; i < table->n; i++) {
         print_section(table, i, buf);
         conf_row(conf, i, &row);
-        buf_addf(buf, "# %s\n%s = ", row.origin, row.entry->key);
+        buf_addf(buf, "# %s\n", row.origin);
         conf_value_print(&conf->values[i], row.entry, buf);
         buf_addc(buf, '\n');
     }

@@ -164,6 +164,8 @@ static int split_list(char *text, const char **items, size_t max, size_t *ret_n,
         }
         if (n == max)
             return err_set(err, -EINVAL, "has more than %zu items", max);
+        if (*text == '#' || *text == ';')
+            return err_set(err, -EINVAL, "an item of the list begins with \"%c\"", *text);
         len = strcspn(text, ", \t");
         items[n++] = text;
         text += len;
@@ -326,6 +328,7 @@ void conf_value_done(struct conf_value *value)
 
 /* ---- out again ---- */
 
+/* A longer item has a line of its own. What indents is one byte: what could be read fits again. */
 static void print_list(const char *text, size_t column, struct buf *buf)
 {
     const char *before = "";
@@ -333,12 +336,11 @@ static void print_list(const char *text, size_t column, struct buf *buf)
 
     for (text += strspn(text, " \t,"); *text; text += len + strspn(text + len, " \t,")) {
         len = strcspn(text, " \t,");
-        buf_adds(buf, before);
-        if (before[0] && column + len > LIST_COLUMNS) {
-            buf_cut(buf, buf->len - 1);
-            buf_adds(buf, "\n    ");
-            column = 4;
+        if (column + len > LIST_COLUMNS) {
+            before = "\n\t";
+            column = 1;
         }
+        buf_adds(buf, before);
         buf_add(buf, text, len);
         column += len + 2;
         before = ", ";
@@ -348,8 +350,14 @@ static void print_list(const char *text, size_t column, struct buf *buf)
 void conf_value_print(const struct conf_value *value, const struct conf_entry *entry,
                       struct buf *buf)
 {
-    if (entry->type == CONF_LIST || entry->type == CONF_RANGES)
-        print_list(value->text, strlen(entry->key) + 3, buf);
+    size_t key = strlen(entry->key);
+    bool list = entry->type == CONF_LIST || entry->type == CONF_RANGES;
+
+    /* Blanks around the sign are left out where the line would become too long by them. */
+    buf_addf(buf, "%s%s", entry->key,
+             !list && key + 3 + strlen(value->text) > CONF_LINE_MAX ? "=" : " = ");
+    if (list)
+        print_list(value->text, key + 3, buf);
     else
         buf_adds(buf, value->text);
 }

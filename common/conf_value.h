@@ -18,7 +18,7 @@ int conf_value_set(struct conf_value *value, const struct conf_entry *entry, con
                    const char *origin, void *settings, struct err *err);
 void conf_value_done(struct conf_value *value);
 
-/* Add a value as one would write it in a file, a long list over several lines. */
+/* Add "Key = value" as one would write it in a file, a long list over several lines. */
 void conf_value_print(const struct conf_value *value, const struct conf_entry *entry,
                       struct buf *buf);
 

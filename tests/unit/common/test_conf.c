@@ -131,6 +131,7 @@ static void conf_load_accept_table(void **state)
         "[leased] ; comment\n[leased]\n[leased] # comment\n",
         "[node]\nRoots =\n",
         "[node]\nRoots = /a,\n",
+        "[node]\nRoots = /user=a\n /user=b, c=d\n",
         "[node]\nRanges = 1-2 ; a=b\n\t3-4 ; a=b\n",
         "[leased]\nListen = a;b#c\n",
         "[leased]\nStrict = YES\n",
@@ -160,6 +161,10 @@ static void conf_load_reject_table(void **state)
         {"[leased]\n Listen = x\n", "c:2: is indented: a key begins at the start of its line"},
         {"[node]\nRoots = /a\n Ranges = 1-2\n",
          "c:3: is indented and looks like a key: begin it at the start of its line"},
+        {"[node]\nRoots = /a\n Foo= 1-2\n",
+         "c:3: is indented and looks like a key: begin it at the start of its line"},
+        {"[node]\nRoots = /a\n  Ranges=1-2\n",
+         "c:3: Ranges= inside a list: begin a key at the start of its line"},
         {"[leased]\nListen = a\n b\n",
          "c:3: leased.Listen: goes on in an indented line, which only a list may"},
         {"[leased]\nListen = x # y\n",
@@ -185,6 +190,9 @@ static void conf_load_reject_table(void **state)
         {"[node]\nMirror = some\n", "c:2: node.Mirror: \"some\" is none of: all, own"},
         {"[node]\nRoots = /a,,/b\n", "c:2: node.Roots: an item of the list is empty"},
         {"[node]\nRoots = ,/b\n", "c:2: node.Roots: an item of the list is empty"},
+        {"[node]\nRoots = a,;b\n", "c:2: node.Roots: an item of the list begins with \";\""},
+        {"[node]\nRoots = a,#b\n", "c:2: node.Roots: an item of the list begins with \"#\""},
+        {"[leased]\nListen =;x\n", "c:2: leased.Listen: is empty, at least 1"},
         {"[node]\nRanges = 2-1\n", "c:2: node.Ranges: the range 2-1 runs backwards"},
         {"[node]\nRanges = 1-5\n 4-9\n", "c:3: node.Ranges: the ranges 1-5 and 4-9 overlap"},
         {"[leased]\nListen = a\xff\n", "c:2: is not UTF-8 at byte 10"},
@@ -210,7 +218,7 @@ static void conf_load_reject_table(void **state)
 /* Nothing is ever cut: a line of any length is read whole or refused with its number. */
 static void conf_load_long_lines_whole_or_refused(void **state)
 {
-    char text[400], expected[100];
+    char text[500], expected[100];
     struct conf *conf;
     struct err err;
     size_t len;
@@ -228,9 +236,9 @@ static void conf_load_long_lines_whole_or_refused(void **state)
         snprintf(expected, sizeof(expected), "c:2: the line is %zu bytes long, at most 196", len);
         assert_string_equal(err.text, expected);
     }
-    /* In a comment as well: what follows the cut would be taken for a line. */
-    snprintf(text, sizeof(text), "# %0200d\n", 1);
-    assert_int_equal(conf_load_bytes(&table, "c", text, strlen(text), &conf, &err), -EINVAL);
+    /* A comment may be as long as it likes, and no part of it is taken for a line. */
+    snprintf(text, sizeof(text), "# %0191d\n[leased]\n  ; %0191dFoo=1\n", 1, 2);
+    conf_free(parsed(text));
 }
 
 static int load(const char *path, struct conf **ret, struct err *err)
@@ -422,8 +430,26 @@ static void conf_print_effective_can_be_read_again(void **state)
     conf_print_effective(conf, &second);
     conf_free(conf);
     assert_memory_equal(first.data, "[leased]\n# c:2\nListen = a;b\n# default\nState = ", 46);
-    /* Only the origins differ. */
-    assert_int_equal(strstr(second.data, "/some/longish/path/059") != NULL, 1);
+    assert_non_null(strstr(second.data, "/some/longish/path/059\n"));
+}
+
+/* Also what only just fitted into a line. */
+static void conf_print_effective_longest_values_fit(void **state)
+{
+    AUTO(buf_done) struct buf text = BUF_INIT(100000), printed = BUF_INIT(100000);
+    struct conf *conf;
+    const struct settings *s;
+
+    buf_addf(&text, "[leased]\nState=/%0189d\n[node]\nRoots=\n /%0194d\n /%0194d\n", 1, 2, 3);
+    conf = parsed(buf_str(&text));
+    conf_print_effective(conf, &printed);
+    conf_free(conf);
+    conf = parsed(buf_str(&printed));
+    s = conf_settings(conf);
+    assert_int_equal(strlen(s->state), 190);
+    assert_int_equal(s->roots.n, 2);
+    assert_int_equal(strlen(s->roots.items[1]), 195);
+    conf_free(conf);
 }
 
 static void conf_print_sample_shows_types_and_defaults(void **state)
@@ -480,6 +506,7 @@ int main(void)
         cmocka_unit_test(conf_reload_error_keeps_the_old),
         cmocka_unit_test(conf_reload_restart_keys_stay_and_are_told),
         cmocka_unit_test(conf_print_effective_can_be_read_again),
+        cmocka_unit_test(conf_print_effective_longest_values_fit),
         cmocka_unit_test(conf_print_sample_shows_types_and_defaults),
         cmocka_unit_test(conf_load_each_allocation_failing_is_enomem),
     };
