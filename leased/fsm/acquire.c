@@ -157,11 +157,11 @@ static bool same_spec(struct plan *plan, const Xce__V1__CmdGrant *grant, const s
     uint64_t mark = ++plan->fsm->mark;
     uint32_t n_here = 0, n_asked = 0;
 
-    *ret_differs = "its pool";
+    *ret_differs = "in another pool";
     if (grant->pool.len && (strlen(lease->pub.pool) != grant->pool.len ||
                             memcmp(lease->pub.pool, grant->pool.data, grant->pool.len) != 0))
         return false;
-    *ret_differs = "its nodes";
+    *ret_differs = "on other nodes";
     if (grant->all_nodes)
         return true;
     for (uint32_t i = 0; i < lease->pub.n_members; i++) {
@@ -224,9 +224,8 @@ static bool check_job(struct plan *plan, const Xce__V1__CmdGrant *grant, struct 
     }
     if (!same_spec(plan, grant, lease, &differs)) {
         fsm_fail(plan->outcome, FSM_EXISTS,
-                 "job %s of uid %" PRIu32 " has lease %" PRIu64
-                 " already, but %s are not those asked for",
-                 lease->pub.job, grant->owner_uid, lease->pub.id, differs);
+                 "job %s of uid %" PRIu32 " has lease %" PRIu64 " already, but %s", lease->pub.job,
+                 grant->owner_uid, lease->pub.id, differs);
         return false;
     }
     planned->adopt = lease;
@@ -258,7 +257,9 @@ static void fail_exhausted(struct plan *plan, const struct pool *pool)
     int64_t due_ms = fsm_pool_next_due_ms(plan->fsm, &pool->pub);
     char when[FSM_MESSAGE_MAX + 1] = "none is on its way back";
 
-    if (due_ms != INT64_MAX)
+    if (due_ms <= plan->fsm->now_ms)
+        fsm_format(when, "next due any moment");
+    else if (due_ms != INT64_MAX)
         fsm_format(when, "next due in %" PRId64 " s", (due_ms - plan->fsm->now_ms + 999) / 1000);
     fsm_fail(plan->outcome, FSM_EXHAUSTED,
              "pool %s: %" PRIu32 " free, %" PRIu32 " asked (granted %" PRIu32 ", active %" PRIu32

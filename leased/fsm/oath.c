@@ -9,7 +9,7 @@
 #include "leased/fsm/node.h"
 #include "leased/fsm/pool.h"
 
-#define OATHS_MAX     1024
+#define OATHS_MAX     16384
 #define OATH_UIDS_MAX (1 << 20) /* of all oaths together */
 
 static void drop(struct fsm *fsm, struct oath *oath)

@@ -252,6 +252,8 @@ static void get_node(struct restore *r)
     node->n_blocked = get_count(d, 8, FSM_NODE_BLOCKS);
     for (uint32_t i = 0; i < node->n_blocked; i++)
         node->blocked_ms[i] = get_time(d);
+    if ((health == HEALTH_UNKNOWN) != (node->pub.unknown_revision != 0))
+        (void)decoder_fail(d, "a node is unknown without a revision, or the other way round");
     if (node->pub.session > fsm->last_session ||
         (health == HEALTH_FENCED) != (node->pub.session == 0))
         (void)decoder_fail(d, "a node's session can not be");
@@ -627,6 +629,8 @@ int fsm_restore(struct fsm *fsm, const uint8_t *bytes, size_t len, const char **
         get_all(&r);
         if (!r.d.wrong && r.d.at != r.d.end)
             r.d.wrong = "bytes are left over";
+        if (!r.d.wrong)
+            r.d.wrong = fsm_verify(r.fsm);
     }
     if (!r.d.wrong)
         replace(fsm, r.fsm);

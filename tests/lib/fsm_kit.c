@@ -453,6 +453,17 @@ enum fsm_code kit_tick(struct kit *kit)
     return kit_apply(kit, &command);
 }
 
+enum fsm_code kit_grace(struct kit *kit, int64_t grace_ms)
+{
+    Xce__V1__CmdGrace grace = XCE__V1__CMD_GRACE__INIT;
+    Xce__V1__Command command = XCE__V1__COMMAND__INIT;
+
+    grace.grace_ms = grace_ms;
+    command.kind_case = XCE__V1__COMMAND__KIND_GRACE;
+    command.grace = &grace;
+    return kit_apply(kit, &command);
+}
+
 void kit_elapse(struct kit *kit, int64_t ms)
 {
     int64_t end_ms = kit->now_ms + ms;
@@ -479,6 +490,74 @@ enum fsm_code kit_pool_create(struct kit *kit, const char *name, uint32_t first,
     create.name = bytes_of(name);
     create.range = &range;
     create.directory_none = true;
+    command.kind_case = XCE__V1__COMMAND__KIND_POOL_CREATE;
+    command.pool_create = &create;
+    return kit_apply(kit, &command);
+}
+
+struct built_pool {
+    Xce__V1__CmdPoolSettings settings;
+    Xce__V1__CmdRange directory;
+    Xce__V1__CmdRange *list[1];
+    size_t n;
+};
+
+static void build_pool(struct built_pool *b, const struct kit_pool_set *set)
+{
+    xce__v1__cmd_pool_settings__init(&b->settings);
+    xce__v1__cmd_range__init(&b->directory);
+    b->settings.ttl_min_ms = set->ttl_min_ms;
+    b->settings.ttl_max_ms = set->ttl_max_ms;
+    b->settings.ttl_default_ms = set->ttl_default_ms;
+    b->settings.cooldown_ms = set->cooldown_ms;
+    b->settings.ready_timeout_ms = set->ready_timeout_ms;
+    b->settings.validity_ms = set->validity_ms;
+    b->settings.witnesses = set->witnesses_all;
+    b->settings.witnesses_set = set->witnesses_all || set->witnesses_connected;
+    b->settings.max_per_owner = set->max_per_owner;
+    b->settings.max_per_owner_set = set->max_per_owner_set;
+    b->settings.home = bytes_of(set->home);
+    b->settings.shell = bytes_of(set->shell);
+    b->directory.first = set->directory.first;
+    b->directory.last = set->directory.last;
+    b->list[0] = &b->directory;
+    b->n = set->directory.last != 0;
+}
+
+enum fsm_code kit_pool_set(struct kit *kit, const struct kit_pool_set *set)
+{
+    Xce__V1__CmdPoolSet cmd = XCE__V1__CMD_POOL_SET__INIT;
+    Xce__V1__Command command = XCE__V1__COMMAND__INIT;
+    struct built_pool b;
+
+    build_pool(&b, set);
+    cmd.name = bytes_of(set->name ? set->name : KIT_POOL);
+    cmd.settings = &b.settings;
+    cmd.last = set->last;
+    cmd.n_directory_ranges = b.n;
+    cmd.directory_ranges = b.list;
+    cmd.directory_none = set->directory_none;
+    command.kind_case = XCE__V1__COMMAND__KIND_POOL_SET;
+    command.pool_set = &cmd;
+    return kit_apply(kit, &command);
+}
+
+enum fsm_code kit_pool_make(struct kit *kit, uint32_t first, const struct kit_pool_set *set)
+{
+    Xce__V1__CmdRange range = XCE__V1__CMD_RANGE__INIT;
+    Xce__V1__CmdPoolCreate create = XCE__V1__CMD_POOL_CREATE__INIT;
+    Xce__V1__Command command = XCE__V1__COMMAND__INIT;
+    struct built_pool b;
+
+    build_pool(&b, set);
+    range.first = first;
+    range.last = set->last;
+    create.name = bytes_of(set->name ? set->name : KIT_POOL);
+    create.range = &range;
+    create.settings = &b.settings;
+    create.n_directory_ranges = b.n;
+    create.directory_ranges = b.list;
+    create.directory_none = set->directory_none;
     command.kind_case = XCE__V1__COMMAND__KIND_POOL_CREATE;
     command.pool_create = &create;
     return kit_apply(kit, &command);

@@ -94,10 +94,25 @@ void kit_watermarks(struct kit *kit);
 enum fsm_code kit_lost(struct kit *kit, const char *node, bool heard_again);
 enum fsm_code kit_verb(struct kit *kit, const char *node, int verb, const char *reason);
 enum fsm_code kit_fence(struct kit *kit, const char *node, const char *machine, const char *boot);
+enum fsm_code kit_grace(struct kit *kit, int64_t grace_ms);
 enum fsm_code kit_tick(struct kit *kit);
 /* Time passes, in steps no longer than the next thing due; what is due happens. */
 void kit_elapse(struct kit *kit, int64_t ms);
 enum fsm_code kit_pool_create(struct kit *kit, const char *name, uint32_t first, uint32_t last);
+/* What is zero or NULL is not set. */
+struct kit_pool_set {
+    const char *name; /* NULL = KIT_POOL */
+    uint32_t last;
+    int64_t ttl_min_ms, ttl_max_ms, ttl_default_ms, cooldown_ms, ready_timeout_ms, validity_ms;
+    bool witnesses_all, witnesses_connected, max_per_owner_set;
+    uint32_t max_per_owner;
+    const char *home, *shell;
+    struct fsm_range directory; /* last 0 = not given */
+    bool directory_none;
+};
+enum fsm_code kit_pool_set(struct kit *kit, const struct kit_pool_set *set);
+/* The same for a new pool. */
+enum fsm_code kit_pool_make(struct kit *kit, uint32_t first, const struct kit_pool_set *set);
 enum fsm_code kit_pool_retire(struct kit *kit, const char *name);
 enum fsm_code kit_unblock(struct kit *kit, uint32_t uid);
 
