@@ -15,8 +15,8 @@
 
 #define TO(state) (1u << (state))
 
-/* Which states may follow. Normalising is passed through while there are no write paths. */
-static const unsigned moves[] = {
+/* Which states may follow; an assert looks it up. Normalising is passed through while there are no write paths. */
+static const unsigned moves[] __attribute__((unused)) = {
     [LEASE_GRANTED] = TO(LEASE_ACTIVE) | TO(LEASE_DRAINING),
     [LEASE_ACTIVE] = TO(LEASE_DRAINING),
     [LEASE_DRAINING] = TO(LEASE_NORMALISING) | TO(LEASE_COOLING),
@@ -281,9 +281,8 @@ void lease_free(struct fsm *fsm, struct lease *lease)
 {
     struct pool *pool = lease->pool;
     uint32_t i = lease->pub.uid - pool->pub.range.first;
-    uint64_t retired_revision = lease->pub.retired_revision;
 
-    assert(lease->pub.state == LEASE_RETIRED && retired_revision);
+    assert(lease->pub.state == LEASE_RETIRED && lease->pub.retired_revision);
     oath_note(fsm, lease);
     if (lease->retired_before)
         lease->retired_before->retired_after = lease->retired_after;

@@ -253,7 +253,9 @@ class Grpc(unittest.TestCase):
             next(call)
         for i in range(200):
             self.assertEqual(unary(b'%d' % i, timeout=20), b'%d' % i)
-        self.assertLess(self.server.rss_kib() - before, 64 * 1024)
+        # A sanitizer keeps what was freed for a while.
+        times = 6 if os.environ.get('XCE_TEST_SANITIZED') else 1
+        self.assertLess(self.server.rss_kib() - before, times * 64 * 1024)
         for call in slow:
             call.cancel()
 
