@@ -2,8 +2,9 @@
  *
  * The hub keeps recent changes in a ring bounded by bytes, each encoded once. Subscribers pull: they ask for the next
  * event when they can take it, so a slow reader holds nothing but its place. One that falls out of the ring, or resumes
- * from before it, is told so (HUB_SKIPPED) and gets a full list as of one revision, piece by piece, with the changes that
- * come meanwhile after it. One thread: the loop's. Tests: tests/unit/leased/test_hub.c. */
+ * from before it, is told so (HUB_SKIPPED) and gets a full list, piece by piece: each lease as it is when its turn comes.
+ * Changes of leases listed already come in between, in revision order; so nothing goes back in time, and at HUB_SYNCED
+ * everything up to that revision has been told. What is not in the list is gone. One thread: the loop's. */
 #ifndef XCE_LEASED_WATCH_HUB_H
 #define XCE_LEASED_WATCH_HUB_H
 
@@ -69,7 +70,8 @@ void hub_unsubscribe(struct hub_subscription *subscription);
 /* 1 an event is set; 0 nothing now, ready will be called. */
 int hub_next(struct hub_subscription *subscription, struct hub_event *ret);
 
-/* Everything up to this revision has been given out by hub_next (also what the filter held back). */
+/* Everything up to this revision has been given out by hub_next (also what the filter held back), save what a full list
+ * that is not through yet still owes. */
 uint64_t hub_position(const struct hub_subscription *subscription);
 
 #endif

@@ -72,6 +72,8 @@ static void on_change(const struct fsm_change *change, void *arg)
     struct kit *kit = arg;
     struct kit_change *c;
 
+    if (kit->follow)
+        kit->follow(change, kit->follow_arg);
     mem_must_grow(&kit->changes, &kit->cap_changes, kit->n_changes + 1, sizeof(*kit->changes));
     c = &kit->changes[kit->n_changes++];
     *c = (struct kit_change){

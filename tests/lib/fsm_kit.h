@@ -35,6 +35,9 @@ struct kit {
     struct buf entry, command;
     int64_t now_ms;
     bool light; /* no twin, no snapshots: for benches */
+    /* Gets each change of fsm as it comes. May be NULL. */
+    fsm_change_fn follow;
+    void *follow_arg;
 
     struct fsm_outcome out; /* of the last command; leases point to out_leases */
     uint64_t out_leases[FSM_BATCH_MAX];

@@ -1,0 +1,300 @@
+#include "leased/watch/hub.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "leased/watch/lease_proto.h"
+#include "leased/watch/ring.h"
+
+#define RING_BYTES_DEFAULT (8u << 20)
+
+/* following: position moves along the ring.
+ * skipped ─▶ listing: leases in the order of their ids, each as it is when its turn comes. Before each of them the
+ * changes since are given out, but only of leases listed already: so nothing is told twice, nothing goes back in time, and
+ * whenever the list is through it shows everything up to position. */
+enum stage {
+    STAGE_FOLLOWING,
+    STAGE_SKIPPED,
+    STAGE_LISTING,
+};
+
+struct hub_subscription {
+    struct hub *hub;
+    struct hub_filter filter;
+    char *node;
+    uint32_t node_hash;
+    hub_ready_fn ready;
+    void *arg;
+    enum stage stage;
+    uint64_t position;
+    uint64_t listed; /* id of the lease listed last */
+    bool idle;       /* waits to be called */
+    uint8_t *bytes;  /* of the lease listed last */
+    size_t room;
+    struct hub_subscription *next, **place;
+};
+
+struct hub {
+    const struct fsm *fsm;
+    struct ring ring;
+    int64_t (*wall_ms)(void);
+    struct hub_subscription *subscriptions;
+    struct hub_subscription *calling; /* whom hub_flush calls next */
+};
+
+int hub_new(const struct fsm *fsm, size_t ring_bytes, int64_t (*wall_ms)(void), struct hub **ret)
+{
+    struct hub *hub = calloc(1, sizeof *hub);
+    int r = hub ? ring_init(&hub->ring, ring_bytes ? ring_bytes : RING_BYTES_DEFAULT) : -ENOMEM;
+
+    if (r < 0) {
+        free(hub);
+        return r;
+    }
+    hub->fsm = fsm;
+    hub->wall_ms = wall_ms;
+    *ret = hub;
+    return 0;
+}
+
+void hub_free(struct hub *hub)
+{
+    if (!hub)
+        return;
+    while (hub->subscriptions)
+        hub_unsubscribe(hub->subscriptions);
+    ring_done(&hub->ring);
+    free(hub);
+}
+
+void hub_changed(struct hub *hub, const struct fsm_change *change)
+{
+    ring_add(&hub->ring, hub->fsm, change, hub->wall_ms() - change->now_ms);
+}
+
+void hub_flush(struct hub *hub)
+{
+    uint64_t revision = fsm_revision(hub->fsm);
+
+    hub->calling = hub->subscriptions;
+    while (hub->calling) {
+        struct hub_subscription *subscription = hub->calling;
+
+        hub->calling = subscription->next;
+        if (!subscription->idle || subscription->position >= revision)
+            continue;
+        subscription->idle = false;
+        subscription->ready(subscription->arg);
+    }
+}
+
+bool hub_keeps(const struct hub *hub, uint64_t since)
+{
+    uint64_t revision = fsm_revision(hub->fsm);
+
+    return since == revision || (since < revision && ring_at(&hub->ring, since + 1));
+}
+
+int hub_subscribe(struct hub *hub, uint64_t since, const struct hub_filter *filter,
+                  hub_ready_fn ready, void *arg, struct hub_subscription **ret)
+{
+    struct hub_subscription *subscription = calloc(1, sizeof *subscription);
+
+    if (!subscription)
+        return -ENOMEM;
+    subscription->filter = *filter;
+    if (filter->node) {
+        subscription->node = strdup(filter->node);
+        if (!subscription->node) {
+            free(subscription);
+            return -ENOMEM;
+        }
+        subscription->node_hash = ring_hash(filter->node);
+    }
+    subscription->hub = hub;
+    subscription->ready = ready;
+    subscription->arg = arg;
+    subscription->position = since;
+    if (!hub_keeps(hub, since)) {
+        subscription->stage = since == HUB_SINCE_LIST ? STAGE_LISTING : STAGE_SKIPPED;
+        subscription->position = fsm_revision(hub->fsm);
+    }
+    subscription->next = hub->subscriptions;
+    subscription->place = &hub->subscriptions;
+    if (subscription->next)
+        subscription->next->place = &subscription->next;
+    hub->subscriptions = subscription;
+    *ret = subscription;
+    return 0;
+}
+
+void hub_unsubscribe(struct hub_subscription *subscription)
+{
+    if (!subscription)
+        return;
+    if (subscription->hub->calling == subscription)
+        subscription->hub->calling = subscription->next;
+    *subscription->place = subscription->next;
+    if (subscription->next)
+        subscription->next->place = subscription->place;
+    free(subscription->node);
+    free(subscription->bytes);
+    free(subscription);
+}
+
+/* ---- from the ring ---- */
+
+static enum hub_event_kind kind_of(enum fsm_change_kind kind)
+{
+    switch (kind) {
+    case CHANGE_LEASE:
+        return HUB_LEASE;
+    case CHANGE_POOL:
+        return HUB_POOL;
+    case CHANGE_POOL_GONE:
+        return HUB_POOL_GONE;
+    case CHANGE_NODE:
+        return HUB_NODE;
+    case CHANGE_NODE_GONE:
+        return HUB_NODE_GONE;
+    }
+    abort();
+}
+
+static bool shows(const struct hub_subscription *subscription, const struct ring_entry *entry)
+{
+    if (entry->kind != CHANGE_LEASE)
+        return !subscription->filter.leases_only;
+    if (subscription->stage == STAGE_LISTING && entry->lease > subscription->listed)
+        return false; /* its turn in the list comes */
+    if (subscription->filter.own && entry->owner_uid != subscription->filter.owner_uid)
+        return false;
+    return !subscription->node || ring_names(entry, subscription->node_hash);
+}
+
+static void fill(const struct ring_entry *entry, struct hub_event *ret)
+{
+    *ret = (struct hub_event){.kind = kind_of(entry->kind), .revision = entry->revision};
+    if (entry->kind != CHANGE_LEASE) {
+        ret->name = (const char *)ring_bytes(entry);
+        return;
+    }
+    ret->uid = entry->uid;
+    ret->state = entry->state;
+    ret->lease = ring_bytes(entry);
+    ret->lease_len = entry->len;
+}
+
+/* The next change after position that it may see. 1 set; 0 there is none; HUB_SKIPPED the ring has gone on without it. */
+static int next_change(struct hub_subscription *subscription, struct hub_event *ret)
+{
+    uint64_t revision = fsm_revision(subscription->hub->fsm);
+
+    while (subscription->position < revision) {
+        const struct ring_entry *entry = ring_at(&subscription->hub->ring,
+                                                 subscription->position + 1);
+
+        if (!entry)
+            return HUB_SKIPPED;
+        subscription->position++;
+        if (!shows(subscription, entry))
+            continue;
+        fill(entry, ret);
+        return 1;
+    }
+    return 0;
+}
+
+/* ---- the list ---- */
+
+static bool lists(const struct hub_subscription *subscription, const struct fsm_lease *lease)
+{
+    if (subscription->filter.own && lease->owner.uid != subscription->filter.owner_uid)
+        return false;
+    if (!subscription->node)
+        return true;
+    for (uint32_t i = 0; i < lease->n_members; i++)
+        if (!strcmp(lease->members[i].node->name, subscription->node))
+            return true;
+    return false;
+}
+
+/* 0; -ENOMEM. */
+static int pack(struct hub_subscription *subscription, const struct fsm_lease *lease,
+                struct hub_event *ret)
+{
+    const struct fsm *fsm = subscription->hub->fsm;
+    struct lease_proto proto;
+    size_t len;
+    int r = lease_proto_init(&proto, fsm, lease, subscription->hub->wall_ms() - fsm_now_ms(fsm));
+
+    if (r < 0)
+        return r;
+    len = xce__v1__lease__get_packed_size(&proto.message);
+    if (len > subscription->room) {
+        free(subscription->bytes);
+        subscription->bytes = malloc(len);
+        subscription->room = subscription->bytes ? len : 0;
+    }
+    if (subscription->bytes) {
+        (void)xce__v1__lease__pack(&proto.message, subscription->bytes);
+        *ret = (struct hub_event){
+            .kind = HUB_LISTED,
+            .revision = subscription->position,
+            .uid = lease->uid,
+            .state = lease->state,
+            .lease = subscription->bytes,
+            .lease_len = len,
+        };
+    }
+    lease_proto_done(&proto);
+    return subscription->bytes ? 0 : -ENOMEM;
+}
+
+static int next_listed(struct hub_subscription *subscription, struct hub_event *ret)
+{
+    const struct fsm_lease *lease;
+
+    while ((lease = fsm_lease_next(subscription->hub->fsm, subscription->listed))) {
+        if (lists(subscription, lease) && pack(subscription, lease, ret) < 0) {
+            subscription->idle = true; /* no memory now: it goes on with the next change */
+            return 0;
+        }
+        subscription->listed = lease->id;
+        if (lists(subscription, lease))
+            return 1;
+    }
+    subscription->stage = STAGE_FOLLOWING;
+    *ret = (struct hub_event){.kind = HUB_SYNCED, .revision = subscription->position};
+    return 1;
+}
+
+static int skip(struct hub_subscription *subscription, struct hub_event *ret)
+{
+    subscription->stage = STAGE_LISTING;
+    subscription->listed = 0;
+    subscription->position = fsm_revision(subscription->hub->fsm);
+    *ret = (struct hub_event){.kind = HUB_SKIPPED, .revision = subscription->position};
+    return 1;
+}
+
+int hub_next(struct hub_subscription *subscription, struct hub_event *ret)
+{
+    int r;
+
+    if (subscription->stage == STAGE_SKIPPED)
+        return skip(subscription, ret);
+    r = next_change(subscription, ret);
+    if (r == HUB_SKIPPED)
+        return skip(subscription, ret);
+    if (r == 0 && subscription->stage == STAGE_LISTING)
+        return next_listed(subscription, ret);
+    subscription->idle = r == 0;
+    return r;
+}
+
+uint64_t hub_position(const struct hub_subscription *subscription)
+{
+    return subscription->position;
+}
