@@ -33,8 +33,6 @@ struct service_request {
     struct principal principal;
     enum policy_scope scope;
     const ProtobufCMessage *message; /* decoded, lives as long as the request */
-    const uint8_t *payload; /* the bytes it was decoded from: its digest goes with the request id */
-    size_t payload_len;
     service_reply_fn reply;
     void *reply_arg;
     /* The handler's own: what to undo when the caller goes away. May be NULL. */
@@ -104,9 +102,18 @@ void service_free(struct service *service);
 
 /* For each change, after the hub has had it: answers whoever waited for it. */
 void service_changed(struct service *service, const struct fsm_change *change);
+/* After the changes of an entry. */
+void service_flush(struct service *service);
 
 /* Time passes: expiries, lost nodes, gathered watermarks. To be called at least every 100 ms. */
 void service_elapse(struct service *service);
+
+/* The engine refuses writes (r < 0, what names the file and the reason), or is well again (0). */
+void service_health(struct service *service, int r, const char *what);
+
+/* After a reload. */
+void service_set_times(struct service *service, int64_t heartbeat_ms, int64_t lost_after_ms,
+                       int64_t grace_ms);
 
 /* This replica began or ceased to lead. */
 void service_leading(struct service *service, bool leading);

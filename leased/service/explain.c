@@ -1,0 +1,267 @@
+/* LeaseService.Explain: why is this uid not free: what it waits for, since when, and what one can do. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/pb.h"
+#include "leased/service/find.h"
+#include "leased/service/internal.h"
+#include "leased/watch/lease_proto.h"
+
+#define ARENA_MAX (8u << 20)
+#define WAITS_MAX 4096
+#define TEXT_MAX  512
+
+/* The reply as it grows. */
+struct explanation {
+    struct service *service;
+    const struct fsm_lease *lease;
+    int64_t offset_ms;
+    struct pb_arena arena;
+    Xce__V1__Waiting *waits[WAITS_MAX];
+    size_t n;
+    char summary[TEXT_MAX];
+};
+
+__attribute__((format(printf, 2, 3))) static char *say(struct explanation *explanation,
+                                                       const char *format, ...)
+{
+    char text[TEXT_MAX], *copy;
+    va_list args;
+    size_t len;
+
+    va_start(args, format);
+    (void)vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    len = strlen(text) + 1;
+    copy = pb_arena_alloc(&explanation->arena, len);
+    return copy ? memcpy(copy, text, len) : (char *)"";
+}
+
+/* One more thing that is waited for; the caller fills the rest. NULL: enough said, or no memory. */
+static Xce__V1__Waiting *wait_for(struct explanation *explanation, char *what, const char *state,
+                                  const char *cure)
+{
+    Xce__V1__Waiting *wait = NULL;
+
+    if (explanation->n < WAITS_MAX)
+        wait = pb_arena_alloc(&explanation->arena, sizeof *wait);
+    if (!wait)
+        return NULL;
+    xce__v1__waiting__init(wait);
+    wait->what = what;
+    wait->state = (char *)state;
+    wait->cure = (char *)cure;
+    if (explanation->lease) {
+        wait->since_ms = explanation->lease->since_ms + explanation->offset_ms;
+        if (explanation->lease->due_ms)
+            wait->until_ms = explanation->lease->due_ms + explanation->offset_ms;
+    }
+    explanation->waits[explanation->n++] = wait;
+    return wait;
+}
+
+static const char *proof_word(enum member_proof proof)
+{
+    static const char *const words[] = {"pending", "ready", "refused", "clean", "dirty", "fenced"};
+
+    return (size_t)proof < sizeof words / sizeof words[0] ? words[proof] : "";
+}
+
+static const char *node_word(enum node_state state)
+{
+    static const char *const words[] = {"",     "ready",   "draining", "cordoned",
+                                        "lost", "unknown", "fenced"};
+
+    return (size_t)state < sizeof words / sizeof words[0] ? words[state] : "";
+}
+
+/* What can be done about a member that has not proved it clean. */
+static const char *member_cure(const struct fsm_member *member)
+{
+    if (member->proof == PROOF_DIRTY)
+        return "remove what the detail names on that node, then: leasectl node sweep NODE";
+    if (member->node->state == NODE_LOST)
+        return "bring the node back, or swear that it is off: leasectl node fence NODE";
+    return "";
+}
+
+static void explain_members(struct explanation *explanation, bool until_ready)
+{
+    const struct fsm_lease *lease = explanation->lease;
+
+    for (uint32_t i = 0; i < lease->n_members; i++) {
+        const struct fsm_member *member = &lease->members[i];
+        bool over = until_ready ? member->proof == PROOF_READY
+                                : member->proof == PROOF_CLEAN || member->proof == PROOF_FENCED;
+        Xce__V1__Waiting *wait;
+
+        if (over)
+            continue;
+        wait = wait_for(explanation, say(explanation, "member %s", member->node->name),
+                        proof_word(member->proof), until_ready ? "" : member_cure(member));
+        if (!wait)
+            return;
+        if (member->reason && *member->reason)
+            wait->detail = say(explanation, "%s%s%s", member->reason,
+                               member->detail && *member->detail ? ": " : "",
+                               member->detail ? member->detail : "");
+        else if (member->node->state != NODE_READY)
+            wait->detail = say(explanation, "node is %s", node_word(member->node->state));
+    }
+}
+
+static void explain_witnesses(struct explanation *explanation)
+{
+    const struct fsm *fsm = service_fsm(explanation->service);
+    const struct fsm_node *node = NULL;
+
+    while ((node = fsm_node_next(fsm, node))) {
+        Xce__V1__Waiting *wait;
+
+        if (!fsm_lease_waits_for(fsm, explanation->lease, node))
+            continue;
+        wait = wait_for(
+            explanation, say(explanation, "witness %s", node->name), node_word(node->state),
+            node->state == NODE_LOST ? "bring the node back, or: leasectl node fence NODE" : "");
+        if (!wait)
+            return;
+        wait->detail = say(explanation,
+                           "its pass of the range covers revision %" PRIu64 ", needed is %" PRIu64,
+                           node->watermark, explanation->lease->retired_revision);
+    }
+}
+
+static void explain_state(struct explanation *explanation)
+{
+    const struct fsm_lease *lease = explanation->lease;
+
+    switch (lease->state) {
+    case LEASE_GRANTED:
+        explain_members(explanation, true);
+        break;
+    case LEASE_ACTIVE:
+        (void)wait_for(explanation, say(explanation, "holder %s", lease->owner.name), "active",
+                       "leasectl release, or: leasectl revoke");
+        if (explanation->n && lease->expires_ms)
+            explanation->waits[explanation->n - 1]->until_ms = lease->expires_ms +
+                                                               explanation->offset_ms;
+        break;
+    case LEASE_DRAINING:
+        explain_members(explanation, false);
+        break;
+    case LEASE_NORMALISING:
+        (void)wait_for(explanation, (char *)"write paths", "pending", "");
+        break;
+    case LEASE_COOLING:
+        (void)wait_for(explanation, (char *)"cool-down", "running", "");
+        break;
+    case LEASE_RETIRED:
+        explain_witnesses(explanation);
+        break;
+    case LEASE_FREE:
+        break;
+    }
+    (void)snprintf(explanation->summary, sizeof explanation->summary,
+                   "uid %u is %s (lease %" PRIu64 ", epoch %u%s%s): %zu thing%s to wait for",
+                   lease->uid, lease_proto_state_word(lease->state), lease->id, lease->epoch,
+                   lease->cause ? ", ended by " : "", lease_proto_cause(lease->cause),
+                   explanation->n, explanation->n == 1 ? "" : "s");
+}
+
+/* A uid that no lease holds: free, or blocked. */
+static void explain_unleased(struct explanation *explanation, const struct fsm_pool *pool,
+                             uint32_t uid)
+{
+    for (uint32_t i = 0; i < pool->n_blocked; i++) {
+        const struct fsm_blocked *blocked = &pool->blocked[i];
+        Xce__V1__Waiting *wait;
+
+        if (blocked->uid != uid)
+            continue;
+        wait = wait_for(explanation, (char *)"administrator", "blocked",
+                        "remove what is there, then: leasectl pool unblock POOL UID");
+        if (wait) {
+            wait->detail = say(explanation, "%s%s%s%s%s", blocked->reason,
+                               blocked->node ? " on node " : "", blocked->node ? blocked->node : "",
+                               blocked->detail ? ": " : "", blocked->detail ? blocked->detail : "");
+            wait->since_ms = blocked->since_wall_ms;
+        }
+        (void)snprintf(explanation->summary, sizeof explanation->summary, "uid %u is blocked (%s)",
+                       uid, blocked->reason);
+        return;
+    }
+    (void)snprintf(explanation->summary, sizeof explanation->summary,
+                   "uid %u is free; its last epoch was %u", uid,
+                   fsm_epoch_floor(service_fsm(explanation->service), uid));
+}
+
+static void reply(struct explanation *explanation, struct service_request *request)
+{
+    Xce__V1__ExplainReply message = XCE__V1__EXPLAIN_REPLY__INIT;
+    const struct fsm *fsm = service_fsm(explanation->service);
+    struct lease_proto proto;
+
+    message.waits = explanation->waits;
+    message.n_waits = explanation->n;
+    message.summary = explanation->summary;
+    message.revision = fsm_revision(fsm);
+    if (!explanation->lease) {
+        service_reply(request, &message.base);
+        return;
+    }
+    if (lease_proto_init(&proto, fsm, explanation->lease, explanation->offset_ms) < 0) {
+        service_refuse(request, -ENOMEM, NULL);
+        return;
+    }
+    message.lease = &proto.message;
+    service_reply(request, &message.base);
+    lease_proto_done(&proto);
+}
+
+static void explain(struct service *service, struct service_request *request)
+{
+    struct explanation *explanation;
+    const struct fsm_pool *pool;
+    struct find_key found;
+    struct err err = {{0}};
+    int r = find_lease(service, request, (const Xce__V1__LeaseKey *)request->message, &found, &err);
+
+    if (r != 0) {
+        service_refuse(request, r, "%s", err.text);
+        return;
+    }
+    pool = found.uid && !found.epoch && request->scope == SCOPE_ALL
+               ? fsm_pool_of_uid(service_fsm(service), found.uid)
+               : NULL;
+    if (!found.lease && !pool) {
+        service_refuse(request, FSM_NOT_FOUND, "no such lease%s",
+                       request->scope == SCOPE_ALL && found.uid ? ", and the uid is in no pool"
+                                                                : "");
+        return;
+    }
+    explanation = calloc(1, sizeof *explanation);
+    if (!explanation) {
+        service_refuse(request, -ENOMEM, NULL);
+        return;
+    }
+    explanation->service = service;
+    explanation->lease = found.lease;
+    explanation->offset_ms = service_wall_offset_ms(service);
+    pb_arena_init(&explanation->arena, ARENA_MAX);
+    if (found.lease)
+        explain_state(explanation);
+    else
+        explain_unleased(explanation, pool, found.uid);
+    reply(explanation, request);
+    pb_arena_done(&explanation->arena);
+    free(explanation);
+}
+
+void service_lease_explain(struct service *service, struct service_request *request)
+{
+    service_read(service, request, explain);
+}

@@ -1,0 +1,135 @@
+#include "leased/service/groups.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "leased/service/internal.h"
+#include "xce/v1/lease.pb-c.h"
+
+#define GROUPS_MAX 65536
+#define ENTRY_MAX  (64 * 1024)
+
+/* One gid that somebody must have. */
+struct claim {
+    uint32_t uid, gid, wanted;
+};
+
+struct check {
+    struct service *service;
+    struct service_request *request; /* NULL: the caller has gone */
+    service_unary_fn next;
+    struct claim *claims;
+    size_t n_claims;
+    int r;
+    char why[128];
+};
+
+/* On another thread. Whether uid has the group, by what NSS says of his name. */
+static bool has_group(const struct claim *claim, char *buffer, gid_t *groups)
+{
+    struct passwd entry, *found = NULL;
+    int n = GROUPS_MAX;
+
+    if (claim->wanted == claim->gid)
+        return true;
+    if (getpwuid_r(claim->uid, &entry, buffer, ENTRY_MAX, &found) != 0 || !found)
+        return false;
+    if (getgrouplist(found->pw_name, found->pw_gid, groups, &n) < 0)
+        return false;
+    for (int i = 0; i < n; i++)
+        if (groups[i] == claim->wanted)
+            return true;
+    return false;
+}
+
+static void work(void *arg)
+{
+    struct check *check = arg;
+    gid_t *groups = malloc(GROUPS_MAX * sizeof *groups);
+    char *buffer = malloc(ENTRY_MAX);
+
+    if (!groups || !buffer)
+        check->r = -ENOMEM;
+    for (size_t i = 0; check->r == 0 && i < check->n_claims; i++)
+        if (!has_group(&check->claims[i], buffer, groups)) {
+            check->r = -EACCES;
+            (void)snprintf(check->why, sizeof check->why, "gids: uid %u is no member of group %u",
+                           check->claims[i].uid, check->claims[i].wanted);
+        }
+    free(groups);
+    free(buffer);
+}
+
+static void done(int r, void *arg)
+{
+    struct check *check = arg;
+    struct service_request *request = check->request;
+
+    if (request) {
+        request->pending = NULL;
+        request->cancel = NULL;
+        if (r < 0 || check->r < 0)
+            service_refuse(request, r < 0 ? r : check->r, *check->why ? "%s" : NULL, check->why);
+        else
+            check->next(check->service, request);
+    }
+    free(check->claims);
+    free(check);
+}
+
+static void forget(struct service_request *request)
+{
+    struct check *check = request->pending;
+
+    check->request = NULL;
+}
+
+static size_t count_claims(const Xce__V1__AcquireRequest *message)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < message->n_leases; i++)
+        n += message->leases[i]->n_gids;
+    return n;
+}
+
+static void fill_claims(struct check *check, const Xce__V1__AcquireRequest *message)
+{
+    const struct principal *caller = &check->request->principal;
+
+    for (size_t i = 0; i < message->n_leases; i++) {
+        const Xce__V1__LeaseSpec *spec = message->leases[i];
+
+        for (size_t k = 0; k < spec->n_gids; k++)
+            check->claims[check->n_claims++] = (struct claim){
+                .uid = spec->owner ? spec->owner->uid : caller->uid,
+                .gid = spec->owner ? UINT32_MAX : caller->gid,
+                .wanted = spec->gids[k],
+            };
+    }
+}
+
+void groups_check(struct service *service, struct service_request *request, service_unary_fn next)
+{
+    const Xce__V1__AcquireRequest *message = (const Xce__V1__AcquireRequest *)request->message;
+    struct check *check = calloc(1, sizeof *check);
+
+    if (!check) {
+        service_refuse(request, -ENOMEM, NULL);
+        return;
+    }
+    check->service = service;
+    check->request = request;
+    check->next = next;
+    check->claims = calloc(count_claims(message), sizeof *check->claims);
+    request->pending = check;
+    request->cancel = forget;
+    if (check->claims)
+        fill_claims(check, message);
+    if (!check->claims || service->deps.offload(work, done, check, service->deps.offload_arg) < 0)
+        done(-ENOMEM, check);
+}

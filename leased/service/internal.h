@@ -1,0 +1,62 @@
+/* What the files of leased/service share. */
+#ifndef XCE_LEASED_SERVICE_INTERNAL_H
+#define XCE_LEASED_SERVICE_INTERNAL_H
+
+#include "leased/engine/engine.h"
+#include "leased/fsm/fsm.h"
+#include "leased/service/service.h"
+#include "xce/v1/command.pb-c.h"
+#include "xce/v1/common.pb-c.h"
+
+struct session;
+struct ticker;
+struct waiter;
+
+struct service {
+    struct service_options options;
+    struct service_deps deps;
+    bool leading;
+    struct ticker *ticker;
+    struct session *sessions;      /* of nodes, linked; session.c */
+    struct waiter *waiters;        /* acquires that wait for READY, linked; wait.c */
+    bool waiters_stale;            /* something changed that one of them may have waited for */
+    struct look_ahead *look_ahead; /* what nodes are to check next; session.c */
+    char health[256];              /* what the engine says is wrong; empty = well */
+};
+
+struct fsm *service_fsm(const struct service *service);
+
+/* Wall clock minus cluster time, now: what turns one into the other for people. */
+int64_t service_wall_offset_ms(const struct service *service);
+
+/* ---- answers ---- */
+
+void service_reply(struct service_request *request, const ProtobufCMessage *reply);
+/* r and a sentence; printf form. The sentence may be NULL: the table of rpc/status.c has one. */
+void service_refuse(struct service_request *request, int r, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+void service_reply_info(struct service *service, Xce__V1__ReplyInfo *ret);
+/* LeaseReply of one lease. */
+void service_reply_lease(struct service *service, struct service_request *request, uint64_t lease);
+
+/* ---- commands ---- */
+
+/* What a mutating request does with its outcome; only called while the caller is still there. */
+typedef void (*service_then_fn)(struct service *service, struct service_request *request,
+                                const struct fsm_outcome *outcome);
+
+/* Propose command (its request field unset) for request under the id the caller gave. A missing or odd id is refused.
+ * then runs with FSM_OK only; other outcomes are answered here. */
+void service_propose(struct service *service, struct service_request *request,
+                     const Xce__V1__RequestId *id, Xce__V1__Command *command, service_then_fn then);
+
+/* Propose a command that leased itself makes; done may be NULL. */
+void service_propose_own(struct service *service, Xce__V1__Command *command, engine_done_fn done,
+                         void *arg);
+
+/* ---- queries ---- */
+
+/* Run query when a read is linearizable; only called while the caller is still there. */
+void service_read(struct service *service, struct service_request *request, service_unary_fn query);
+
+#endif

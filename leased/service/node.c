@@ -1,0 +1,255 @@
+/* NodeService, save Session. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/err.h"
+#include "common/text.h"
+#include "leased/service/internal.h"
+#include "leased/service/session.h"
+#include "leased/watch/lease_proto.h"
+#include "xce/v1/node.pb-c.h"
+
+static const struct fsm_node *node_named(const struct service *service,
+                                         const ProtobufCBinaryData *name)
+{
+    char text[TEXT_NODE_MAX + 1];
+
+    if (name->len > TEXT_NODE_MAX)
+        return NULL;
+    memcpy(text, name->data, name->len);
+    text[name->len] = '\0';
+    return fsm_node(service_fsm(service), text);
+}
+
+static void fill(struct service *service, const struct fsm_node *node, Xce__V1__Node *ret)
+{
+    node_proto_init(ret, node);
+    session_fill(service, node->name, ret);
+}
+
+static void reply_node(struct service *service, struct service_request *request,
+                       const ProtobufCBinaryData *name)
+{
+    Xce__V1__NodeReply reply = XCE__V1__NODE_REPLY__INIT;
+    const struct fsm_node *node = node_named(service, name);
+    Xce__V1__ReplyInfo info;
+    Xce__V1__Node message;
+
+    if (!node) {
+        service_refuse(request, FSM_NOT_FOUND, "no node %.*s", (int)name->len,
+                       (const char *)name->data);
+        return;
+    }
+    fill(service, node, &message);
+    service_reply_info(service, &info);
+    reply.info = &info;
+    reply.node = &message;
+    service_reply(request, &reply.base);
+}
+
+/* ---- get, list ---- */
+
+static void get(struct service *service, struct service_request *request)
+{
+    reply_node(service, request, &((const Xce__V1__NodeKey *)request->message)->node);
+}
+
+void service_node_get(struct service *service, struct service_request *request)
+{
+    const Xce__V1__NodeKey *message = (const Xce__V1__NodeKey *)request->message;
+    struct err err = {{0}};
+
+    if (text_check_node((const char *)message->node.data, message->node.len, &err) < 0)
+        service_refuse(request, -EINVAL, "%s", err.text);
+    else
+        service_read(service, request, get);
+}
+
+static void list(struct service *service, struct service_request *request)
+{
+    Xce__V1__ListNodesReply reply = XCE__V1__LIST_NODES_REPLY__INIT;
+    const struct fsm *fsm = service_fsm(service);
+    const struct fsm_node *node = NULL;
+    size_t max = 0, n = 0;
+    Xce__V1__Node *nodes, **pointers;
+
+    while ((node = fsm_node_next(fsm, node)))
+        max++;
+    nodes = calloc(max ? max : 1, sizeof *nodes);
+    pointers = calloc(max ? max : 1, sizeof *pointers);
+    if (!nodes || !pointers) {
+        service_refuse(request, -ENOMEM, NULL);
+    } else {
+        while ((node = fsm_node_next(fsm, node))) {
+            fill(service, node, &nodes[n]);
+            pointers[n] = &nodes[n];
+            n++;
+        }
+        reply.nodes = pointers;
+        reply.n_nodes = n;
+        reply.revision = fsm_revision(fsm);
+        service_reply(request, &reply.base);
+    }
+    free(nodes);
+    free(pointers);
+}
+
+void service_node_list(struct service *service, struct service_request *request)
+{
+    service_read(service, request, list);
+}
+
+/* ---- verbs ---- */
+
+static void verb_done(struct service *service, struct service_request *request,
+                      const struct fsm_outcome *outcome)
+{
+    (void)outcome;
+    /* NodeVerbRequest and FenceRequest have the node in the same place. */
+    reply_node(service, request, &((const Xce__V1__NodeVerbRequest *)request->message)->node);
+}
+
+_Static_assert(offsetof(Xce__V1__NodeVerbRequest, node) == offsetof(Xce__V1__FenceRequest, node),
+               "verb_done reads either");
+
+/* Checked words of a verb; NULL: refused. */
+static bool check_words(struct service_request *request, const ProtobufCBinaryData *node,
+                        const ProtobufCBinaryData *reason)
+{
+    struct err err = {{0}};
+
+    if (text_check_node((const char *)node->data, node->len, &err) < 0 ||
+        text_require("reason", reason->data, reason->len, TEXT_NOTE_MAX, &err) < 0) {
+        service_refuse(request, -EINVAL, "%s", err.text);
+        return false;
+    }
+    return true;
+}
+
+static void propose_verb(struct service *service, struct service_request *request,
+                         Xce__V1__NodeVerb verb)
+{
+    const Xce__V1__NodeVerbRequest *message = (const Xce__V1__NodeVerbRequest *)request->message;
+    Xce__V1__Command command = XCE__V1__COMMAND__INIT;
+    Xce__V1__CmdNodeVerb change = XCE__V1__CMD_NODE_VERB__INIT;
+
+    if (!check_words(request, &message->node, &message->reason))
+        return;
+    change.node = message->node;
+    change.verb = verb;
+    change.reason = message->reason;
+    command.kind_case = XCE__V1__COMMAND__KIND_NODE_VERB;
+    command.node_verb = &change;
+    service_propose(service, request, message->request, &command, verb_done);
+}
+
+void service_node_drain(struct service *service, struct service_request *request)
+{
+    propose_verb(service, request, XCE__V1__NODE_VERB__NODE_VERB_DRAIN);
+}
+
+void service_node_undrain(struct service *service, struct service_request *request)
+{
+    propose_verb(service, request, XCE__V1__NODE_VERB__NODE_VERB_UNDRAIN);
+}
+
+void service_node_cordon(struct service *service, struct service_request *request)
+{
+    propose_verb(service, request, XCE__V1__NODE_VERB__NODE_VERB_CORDON);
+}
+
+/* A node that is forgotten has no answer but its name. */
+static void forgotten(struct service *service, struct service_request *request,
+                      const struct fsm_outcome *outcome)
+{
+    const Xce__V1__NodeVerbRequest *message = (const Xce__V1__NodeVerbRequest *)request->message;
+    Xce__V1__NodeReply reply = XCE__V1__NODE_REPLY__INIT;
+    Xce__V1__Node gone = XCE__V1__NODE__INIT;
+    char name[TEXT_NODE_MAX + 1];
+    Xce__V1__ReplyInfo info;
+
+    (void)outcome;
+    memcpy(name, message->node.data, message->node.len);
+    name[message->node.len] = '\0';
+    gone.node = name;
+    service_reply_info(service, &info);
+    reply.info = &info;
+    reply.node = &gone;
+    service_reply(request, &reply.base);
+}
+
+void service_node_forget(struct service *service, struct service_request *request)
+{
+    const Xce__V1__NodeVerbRequest *message = (const Xce__V1__NodeVerbRequest *)request->message;
+    Xce__V1__Command command = XCE__V1__COMMAND__INIT;
+    Xce__V1__CmdNodeVerb change = XCE__V1__CMD_NODE_VERB__INIT;
+
+    if (!check_words(request, &message->node, &message->reason))
+        return;
+    change.node = message->node;
+    change.verb = XCE__V1__NODE_VERB__NODE_VERB_FORGET;
+    change.reason = message->reason;
+    command.kind_case = XCE__V1__COMMAND__KIND_NODE_VERB;
+    command.node_verb = &change;
+    service_propose(service, request, message->request, &command, forgotten);
+}
+
+static bool is_id(const ProtobufCBinaryData *id)
+{
+    if (id->len != 32)
+        return false;
+    for (size_t i = 0; i < id->len; i++)
+        if (!memchr("0123456789abcdef", id->data[i], 16))
+            return false;
+    return true;
+}
+
+void service_node_fence(struct service *service, struct service_request *request)
+{
+    const Xce__V1__FenceRequest *message = (const Xce__V1__FenceRequest *)request->message;
+    Xce__V1__Command command = XCE__V1__COMMAND__INIT;
+    Xce__V1__CmdNodeVerb change = XCE__V1__CMD_NODE_VERB__INIT;
+
+    if (!check_words(request, &message->node, &message->reason))
+        return;
+    if (!message->reason.len) {
+        service_refuse(request, -EINVAL, "reason: say why, it is kept");
+        return;
+    }
+    if (!is_id(&message->machine_id) || !is_id(&message->boot_id)) {
+        service_refuse(request, -EINVAL,
+                       "machine_id, boot_id: 32 lowercase hex digits each (leasectl node show)");
+        return;
+    }
+    change.node = message->node;
+    change.verb = XCE__V1__NODE_VERB__NODE_VERB_FENCE;
+    change.reason = message->reason;
+    change.machine_id = message->machine_id;
+    change.boot_id = message->boot_id;
+    command.kind_case = XCE__V1__COMMAND__KIND_NODE_VERB;
+    command.node_verb = &change;
+    service_propose(service, request, message->request, &command, verb_done);
+}
+
+static void sweep(struct service *service, struct service_request *request)
+{
+    const Xce__V1__NodeVerbRequest *message = (const Xce__V1__NodeVerbRequest *)request->message;
+    const struct fsm_node *node = node_named(service, &message->node);
+
+    if (!node)
+        service_refuse(request, FSM_NOT_FOUND, "no node %.*s", (int)message->node.len,
+                       (const char *)message->node.data);
+    else if (!session_sweep(service, node->name, &message->reason))
+        service_refuse(request, FSM_PRECONDITION, "node %s is not connected", node->name);
+    else
+        reply_node(service, request, &message->node);
+}
+
+void service_node_sweep(struct service *service, struct service_request *request)
+{
+    const Xce__V1__NodeVerbRequest *message = (const Xce__V1__NodeVerbRequest *)request->message;
+
+    if (check_words(request, &message->node, &message->reason))
+        service_read(service, request, sweep);
+}

@@ -1,0 +1,186 @@
+#include "leased/service/overlap.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <grp.h>
+#include <pwd.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/mem.h"
+#include "map/name.h"
+
+/* A directory of this many accounts is still gathered whole. */
+#define TAKEN_MAX (4u << 20)
+
+__attribute__((format(printf, 4, 5))) static int add(struct overlap *overlap, uint32_t first,
+                                                     uint32_t last, const char *format, ...)
+{
+    struct overlap_taken *taken;
+    va_list args;
+    int r = mem_grow(&overlap->taken, &overlap->capacity, overlap->n + 1, TAKEN_MAX, sizeof *taken);
+
+    if (r < 0)
+        return r;
+    taken = &overlap->taken[overlap->n++];
+    taken->first = first;
+    taken->last = last;
+    va_start(args, format);
+    (void)vsnprintf(taken->what, sizeof taken->what, format, args);
+    va_end(args);
+    return 0;
+}
+
+/* ---- /etc/login.defs ---- */
+
+static const char *const pairs[][2] = {
+    {"UID_MIN", "UID_MAX"},         {"GID_MIN", "GID_MAX"},         {"SYS_UID_MIN", "SYS_UID_MAX"},
+    {"SYS_GID_MIN", "SYS_GID_MAX"}, {"SUB_UID_MIN", "SUB_UID_MAX"}, {"SUB_GID_MIN", "SUB_GID_MAX"},
+};
+
+/* What the shadow suite takes where the file is silent. */
+static const uint32_t defaults[][2] = {
+    {1000, 60000}, {1000, 60000}, {101, 999}, {101, 999}, {100000, 600100000}, {100000, 600100000},
+};
+
+static bool parse_setting(const char *line, const char *key, uint32_t *ret)
+{
+    size_t len = strlen(key);
+    unsigned long long value;
+    char *end;
+
+    line += strspn(line, " \t");
+    if (strncmp(line, key, len) || !isspace((unsigned char)line[len]))
+        return false;
+    errno = 0;
+    value = strtoull(line + len, &end, 0);
+    if (errno || end == line + len || value > UINT32_MAX)
+        return false;
+    *ret = (uint32_t)value;
+    return true;
+}
+
+static int gather_login_defs(const char *path, struct overlap *overlap)
+{
+    uint32_t ranges[ARRAY_LEN(pairs)][2];
+    auto_fclose FILE *file = fopen(path, "re");
+    auto_free char *line = NULL;
+    size_t size = 0;
+    int r = 0;
+
+    memcpy(ranges, defaults, sizeof ranges);
+    if (!file && errno != ENOENT)
+        return -errno;
+    while (file && getline(&line, &size, file) > 0)
+        for (size_t i = 0; i < ARRAY_LEN(pairs); i++) {
+            (void)parse_setting(line, pairs[i][0], &ranges[i][0]);
+            (void)parse_setting(line, pairs[i][1], &ranges[i][1]);
+        }
+    if (file && ferror(file))
+        return -EIO;
+    for (size_t i = 0; r == 0 && i < ARRAY_LEN(pairs); i++)
+        if (ranges[i][0] <= ranges[i][1])
+            r = add(overlap, ranges[i][0], ranges[i][1], "%s to %s of login.defs", pairs[i][0],
+                    pairs[i][1]);
+    return r;
+}
+
+/* ---- /etc/subuid, /etc/subgid: name:first:count ---- */
+
+static int gather_sub(const char *path, struct overlap *overlap)
+{
+    auto_fclose FILE *file = fopen(path, "re");
+    auto_free char *line = NULL;
+    size_t size = 0;
+    int r = 0;
+
+    if (!file)
+        return errno == ENOENT ? 0 : -errno;
+    while (r == 0 && getline(&line, &size, file) > 0) {
+        char *rest = line, *name = strsep(&rest, ":"), *first = strsep(&rest, ":");
+        unsigned long long from, count;
+
+        if (!name || !first || !rest || *name == '#')
+            continue;
+        from = strtoull(first, NULL, 10);
+        count = strtoull(rest, NULL, 10);
+        if (count == 0 || from > UINT32_MAX)
+            continue;
+        if (count > UINT32_MAX - from)
+            count = UINT32_MAX - from;
+        r = add(overlap, (uint32_t)from, (uint32_t)(from + count - 1), "%.48s: %.32s", path, name);
+    }
+    return r < 0 ? r : ferror(file) ? -EIO : 0;
+}
+
+/* ---- NSS ---- */
+
+/* Whether an entry is one of our own names, shown by our own module. */
+static bool ours(const char *prefix, const char *name, uint32_t id)
+{
+    uint32_t uid, epoch;
+
+    return prefix && name_decode(prefix, name, strlen(name), &uid, &epoch) == 0 && uid == id;
+}
+
+static int gather_accounts(const char *prefix, struct overlap *overlap)
+{
+    struct passwd *entry;
+    int r = 0;
+
+    setpwent();
+    while (r == 0 && (entry = getpwent())) {
+        if (ours(prefix, entry->pw_name, entry->pw_uid))
+            continue;
+        r = add(overlap, entry->pw_uid, entry->pw_uid, "account %.64s", entry->pw_name);
+        if (r == 0 && entry->pw_gid != entry->pw_uid)
+            r = add(overlap, entry->pw_gid, entry->pw_gid, "primary group of account %.48s",
+                    entry->pw_name);
+    }
+    endpwent();
+    return r;
+}
+
+static int gather_groups(const char *prefix, struct overlap *overlap)
+{
+    struct group *entry;
+    int r = 0;
+
+    setgrent();
+    while (r == 0 && (entry = getgrent()))
+        if (!ours(prefix, entry->gr_name, entry->gr_gid))
+            r = add(overlap, entry->gr_gid, entry->gr_gid, "group %.64s", entry->gr_name);
+    endgrent();
+    return r;
+}
+
+int overlap_gather(const struct overlap_sources *sources, struct overlap *ret)
+{
+    int r;
+
+    memset(ret, 0, sizeof *ret);
+    if ((r = gather_login_defs(sources->login_defs, ret)) < 0 ||
+        (r = gather_sub(sources->subuid, ret)) < 0 || (r = gather_sub(sources->subgid, ret)) < 0 ||
+        (r = gather_accounts(sources->prefix, ret)) < 0 ||
+        (r = gather_groups(sources->prefix, ret)) < 0)
+        overlap_done(ret);
+    return r;
+}
+
+void overlap_done(struct overlap *overlap)
+{
+    free(overlap->taken);
+    memset(overlap, 0, sizeof *overlap);
+}
+
+const struct overlap_taken *overlap_find(const struct overlap *overlap, uint32_t first,
+                                         uint32_t last)
+{
+    for (size_t i = 0; i < overlap->n; i++)
+        if (overlap->taken[i].first <= last && overlap->taken[i].last >= first)
+            return &overlap->taken[i];
+    return NULL;
+}

@@ -1,0 +1,540 @@
+/* PoolService. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/err.h"
+#include "common/text.h"
+#include "leased/service/internal.h"
+#include "leased/service/overlap.h"
+#include "leased/watch/lease_proto.h"
+#include "xce/v1/pool.pb-c.h"
+
+#define RANGES_MAX   256
+#define COUNT_MAX    (16u << 20)
+#define COUNT_SAMPLE 65536u
+/* Where a suggestion begins: outside every class of systemd's UIDS-GIDS document and the id maps of SSSD and FreeIPA. */
+#define SUGGEST_FIRST 2013265920u
+#define SUGGEST_LAST  2147352575u /* below 0x7ffe0000 */
+#define REJECTED_MAX  16
+
+/* ---- edge ---- */
+
+static int check_name(const ProtobufCBinaryData *name, struct err *err)
+{
+    return text_check_pool((const char *)name->data, name->len, err);
+}
+
+static const struct fsm_pool *pool_named(const struct service *service,
+                                         const ProtobufCBinaryData *name)
+{
+    char text[TEXT_POOL_MAX + 1];
+
+    if (name->len > TEXT_POOL_MAX)
+        return NULL;
+    memcpy(text, name->data, name->len);
+    text[name->len] = '\0';
+    return fsm_pool(service_fsm(service), text);
+}
+
+/* protobuf-c keeps equal messages of two protos apart; these are the same in bytes and in C. */
+static int convert_settings(const Xce__V1__PoolSettings *from, Xce__V1__CmdPoolSettings *ret,
+                            struct err *err)
+{
+    int r;
+
+    xce__v1__cmd_pool_settings__init(ret);
+    if (!from)
+        return 0;
+    if ((from->home.len &&
+         (r = text_check_path((const char *)from->home.data, from->home.len, err)) < 0) ||
+        (from->shell.len &&
+         (r = text_check_path((const char *)from->shell.data, from->shell.len, err)) < 0))
+        return r;
+    ret->ttl_min_ms = from->ttl_min_ms;
+    ret->ttl_max_ms = from->ttl_max_ms;
+    ret->ttl_default_ms = from->ttl_default_ms;
+    ret->cooldown_ms = from->cooldown_ms;
+    ret->ready_timeout_ms = from->ready_timeout_ms;
+    ret->validity_ms = from->validity_ms;
+    ret->witnesses = from->witnesses;
+    ret->witnesses_set = from->witnesses_set;
+    ret->max_per_owner = from->max_per_owner;
+    ret->max_per_owner_set = from->max_per_owner_set;
+    ret->home = from->home;
+    ret->shell = from->shell;
+    return 0;
+}
+
+/* A request's ranges as a command's. */
+struct ranges {
+    Xce__V1__CmdRange items[RANGES_MAX];
+    Xce__V1__CmdRange *pointers[RANGES_MAX];
+};
+
+static int convert_ranges(Xce__V1__UidRange *const *from, size_t n, struct ranges *ret,
+                          struct err *err)
+{
+    if (n > RANGES_MAX)
+        return err_set(err, -EINVAL, "directory_ranges: %zu of them, at most %d", n, RANGES_MAX);
+    for (size_t i = 0; i < n; i++) {
+        if (from[i]->first > from[i]->last)
+            return err_set(err, -EINVAL, "directory_ranges: %u-%u runs backwards", from[i]->first,
+                           from[i]->last);
+        xce__v1__cmd_range__init(&ret->items[i]);
+        ret->items[i].first = from[i]->first;
+        ret->items[i].last = from[i]->last;
+        ret->pointers[i] = &ret->items[i];
+    }
+    return 0;
+}
+
+/* ---- answers ---- */
+
+static void reply_pool(struct service *service, struct service_request *request,
+                       const ProtobufCBinaryData *name)
+{
+    const struct fsm_pool *pool = pool_named(service, name);
+    Xce__V1__PoolReply reply = XCE__V1__POOL_REPLY__INIT;
+    Xce__V1__ReplyInfo info;
+    struct pool_proto proto;
+
+    if (!pool) {
+        service_refuse(request, FSM_NOT_FOUND, "no pool %.*s", (int)name->len,
+                       (const char *)name->data);
+        return;
+    }
+    if (pool_proto_init(&proto, service_fsm(service), pool, service_wall_offset_ms(service),
+                        request->scope == SCOPE_ALL) < 0) {
+        service_refuse(request, -ENOMEM, NULL);
+        return;
+    }
+    service_reply_info(service, &info);
+    reply.info = &info;
+    reply.pool = &proto.message;
+    service_reply(request, &reply.base);
+    pool_proto_done(&proto);
+}
+
+static void replied_by_name(struct service *service, struct service_request *request,
+                            const struct fsm_outcome *outcome)
+{
+    /* Each of these requests begins with its request id and has the name second; see pool.proto. */
+    const ProtobufCMessageDescriptor *type = request->message->descriptor;
+    const ProtobufCFieldDescriptor *field = protobuf_c_message_descriptor_get_field_by_name(type,
+                                                                                            "name");
+
+    (void)outcome;
+    reply_pool(service, request,
+               (const ProtobufCBinaryData *)((const uint8_t *)request->message + field->offset));
+}
+
+/* ---- overlap with what this machine has, off the loop ---- */
+
+struct check {
+    struct service *service;
+    struct service_request *request; /* NULL: the caller has gone */
+    void (*next)(struct service *service, struct service_request *request,
+                 const struct overlap *overlap);
+    char prefix[NAME_PREFIX_MAX + 1];
+    struct overlap overlap;
+    int r;
+};
+
+static void check_work(void *arg)
+{
+    struct check *check = arg;
+    const struct overlap_sources sources = {
+        .login_defs = "/etc/login.defs",
+        .subuid = "/etc/subuid",
+        .subgid = "/etc/subgid",
+        .prefix = check->prefix,
+    };
+
+    check->r = overlap_gather(&sources, &check->overlap);
+}
+
+static void check_done(int r, void *arg)
+{
+    struct check *check = arg;
+    struct service_request *request = check->request;
+
+    if (r == 0)
+        r = check->r;
+    if (request) {
+        request->pending = NULL;
+        request->cancel = NULL;
+        if (r < 0)
+            service_refuse(request, FSM_PRECONDITION,
+                           "what uids this machine has could not be read: %s", err_text(r));
+        else
+            check->next(check->service, request, &check->overlap);
+    }
+    overlap_done(&check->overlap);
+    free(check);
+}
+
+static void check_forget(struct service_request *request)
+{
+    struct check *check = request->pending;
+
+    check->request = NULL;
+}
+
+static void with_overlap(struct service *service, struct service_request *request,
+                         void (*next)(struct service *service, struct service_request *request,
+                                      const struct overlap *overlap))
+{
+    struct check *check = calloc(1, sizeof *check);
+
+    if (!check) {
+        service_refuse(request, -ENOMEM, NULL);
+        return;
+    }
+    check->service = service;
+    check->request = request;
+    check->next = next;
+    memcpy(check->prefix, fsm_prefix(service_fsm(service)),
+           strlen(fsm_prefix(service_fsm(service))) + 1);
+    request->pending = check;
+    request->cancel = check_forget;
+    if (service->deps.offload(check_work, check_done, check, service->deps.offload_arg) < 0)
+        check_done(-ENOMEM, check);
+}
+
+/* Whether first..last is clear; else the answer is given. */
+static bool clear_range(struct service_request *request, const struct overlap *overlap,
+                        uint32_t first, uint32_t last)
+{
+    const struct overlap_taken *taken = overlap_find(overlap, first, last);
+
+    if (!taken)
+        return true;
+    service_refuse(request, FSM_PRECONDITION, "range %u-%u overlaps %u-%u: %s", first, last,
+                   taken->first, taken->last, taken->what);
+    return false;
+}
+
+/* ---- create ---- */
+
+static void create_checked(struct service *service, struct service_request *request,
+                           const struct overlap *overlap)
+{
+    const Xce__V1__CreatePoolRequest *message = (const Xce__V1__CreatePoolRequest *)
+                                                    request->message;
+    Xce__V1__Command command = XCE__V1__COMMAND__INIT;
+    Xce__V1__CmdPoolCreate create = XCE__V1__CMD_POOL_CREATE__INIT;
+    Xce__V1__CmdPoolSettings settings;
+    Xce__V1__CmdRange range = XCE__V1__CMD_RANGE__INIT;
+    struct ranges *directory = malloc(sizeof *directory);
+    struct err err = {{0}};
+
+    if (!directory) {
+        service_refuse(request, -ENOMEM, NULL);
+        return;
+    }
+    if (convert_settings(message->settings, &settings, &err) < 0 ||
+        convert_ranges(message->directory_ranges, message->n_directory_ranges, directory, &err) <
+            0) {
+        service_refuse(request, -EINVAL, "%s", err.text);
+    } else if (clear_range(request, overlap, message->range->first, message->range->last)) {
+        range.first = message->range->first;
+        range.last = message->range->last;
+        create.name = message->name;
+        create.range = &range;
+        create.directory_ranges = directory->pointers;
+        create.n_directory_ranges = message->n_directory_ranges;
+        create.directory_none = message->directory_none;
+        create.settings = &settings;
+        command.kind_case = XCE__V1__COMMAND__KIND_POOL_CREATE;
+        command.pool_create = &create;
+        service_propose(service, request, message->request, &command, replied_by_name);
+    }
+    free(directory);
+}
+
+void service_pool_create(struct service *service, struct service_request *request)
+{
+    const Xce__V1__CreatePoolRequest *message = (const Xce__V1__CreatePoolRequest *)
+                                                    request->message;
+    struct err err = {{0}};
+
+    if (check_name(&message->name, &err) < 0)
+        service_refuse(request, -EINVAL, "%s", err.text);
+    else if (!message->range || message->range->first > message->range->last)
+        service_refuse(request, -EINVAL, "range: first must not be above last");
+    else if (message->directory_none == (message->n_directory_ranges > 0))
+        service_refuse(request, -EINVAL,
+                       "directory_ranges: name the ranges that directory services use, or say "
+                       "none; one of the two");
+    else
+        with_overlap(service, request, create_checked);
+}
+
+/* ---- get, list ---- */
+
+static void get(struct service *service, struct service_request *request)
+{
+    reply_pool(service, request, &((const Xce__V1__PoolKey *)request->message)->name);
+}
+
+void service_pool_get(struct service *service, struct service_request *request)
+{
+    struct err err = {{0}};
+
+    if (check_name(&((const Xce__V1__PoolKey *)request->message)->name, &err) < 0)
+        service_refuse(request, -EINVAL, "%s", err.text);
+    else
+        service_read(service, request, get);
+}
+
+static size_t count_pools(const struct fsm *fsm)
+{
+    const struct fsm_pool *pool = NULL;
+    size_t n = 0;
+
+    while ((pool = fsm_pool_next(fsm, pool)))
+        n++;
+    return n;
+}
+
+static void list(struct service *service, struct service_request *request)
+{
+    Xce__V1__ListPoolsReply reply = XCE__V1__LIST_POOLS_REPLY__INIT;
+    const struct fsm *fsm = service_fsm(service);
+    size_t max = count_pools(fsm), n = 0;
+    struct pool_proto *protos = calloc(max ? max : 1, sizeof *protos);
+    Xce__V1__Pool **pointers = calloc(max ? max : 1, sizeof *pointers);
+    const struct fsm_pool *pool = NULL;
+    int r = protos && pointers ? 0 : -ENOMEM;
+
+    while (r == 0 && (pool = fsm_pool_next(fsm, pool))) {
+        r = pool_proto_init(&protos[n], fsm, pool, service_wall_offset_ms(service),
+                            request->scope == SCOPE_ALL);
+        if (r == 0) {
+            pointers[n] = &protos[n].message;
+            n++;
+        }
+    }
+    if (r < 0) {
+        service_refuse(request, r, NULL);
+    } else {
+        reply.pools = pointers;
+        reply.n_pools = n;
+        reply.revision = fsm_revision(fsm);
+        service_reply(request, &reply.base);
+    }
+    for (size_t i = 0; i < n; i++)
+        pool_proto_done(&protos[i]);
+    free(protos);
+    free(pointers);
+}
+
+void service_pool_list(struct service *service, struct service_request *request)
+{
+    service_read(service, request, list);
+}
+
+/* ---- set ---- */
+
+static void propose_set(struct service *service, struct service_request *request)
+{
+    const Xce__V1__SetPoolRequest *message = (const Xce__V1__SetPoolRequest *)request->message;
+    Xce__V1__Command command = XCE__V1__COMMAND__INIT;
+    Xce__V1__CmdPoolSet set = XCE__V1__CMD_POOL_SET__INIT;
+    Xce__V1__CmdPoolSettings settings;
+    struct ranges *directory = malloc(sizeof *directory);
+    struct err err = {{0}};
+
+    if (!directory) {
+        service_refuse(request, -ENOMEM, NULL);
+        return;
+    }
+    if (convert_settings(message->settings, &settings, &err) < 0 ||
+        convert_ranges(message->directory_ranges, message->n_directory_ranges, directory, &err) <
+            0) {
+        service_refuse(request, -EINVAL, "%s", err.text);
+    } else {
+        set.name = message->name;
+        set.settings = &settings;
+        set.last = message->last;
+        set.directory_ranges = directory->pointers;
+        set.n_directory_ranges = message->n_directory_ranges;
+        set.directory_none = message->directory_none;
+        command.kind_case = XCE__V1__COMMAND__KIND_POOL_SET;
+        command.pool_set = &set;
+        service_propose(service, request, message->request, &command, replied_by_name);
+    }
+    free(directory);
+}
+
+static void set_checked(struct service *service, struct service_request *request,
+                        const struct overlap *overlap)
+{
+    const Xce__V1__SetPoolRequest *message = (const Xce__V1__SetPoolRequest *)request->message;
+    const struct fsm_pool *pool = pool_named(service, &message->name);
+
+    /* What is new of it; what is not sensible the FSM refuses. */
+    if (pool && message->last > pool->range.last &&
+        !clear_range(request, overlap, pool->range.last + 1, message->last))
+        return;
+    propose_set(service, request);
+}
+
+void service_pool_set(struct service *service, struct service_request *request)
+{
+    const Xce__V1__SetPoolRequest *message = (const Xce__V1__SetPoolRequest *)request->message;
+    struct err err = {{0}};
+
+    if (check_name(&message->name, &err) < 0)
+        service_refuse(request, -EINVAL, "%s", err.text);
+    else if (message->directory_none && message->n_directory_ranges)
+        service_refuse(request, -EINVAL, "directory_ranges: either ranges or none");
+    else if (message->last)
+        with_overlap(service, request, set_checked);
+    else
+        propose_set(service, request);
+}
+
+/* ---- suggest ---- */
+
+/* What stands in the way of first..last: the end of it, its words in ret; 0 = nothing. */
+static uint32_t obstacle(struct service *service, const Xce__V1__SuggestPoolRequest *message,
+                         const struct overlap *overlap, const struct fsm_range *range,
+                         char ret[static 160])
+{
+    const struct overlap_taken *taken = overlap_find(overlap, range->first, range->last);
+    const struct fsm_pool *pool = NULL;
+
+    if (taken) {
+        (void)snprintf(ret, 160, "%u-%u: %s", taken->first, taken->last, taken->what);
+        return taken->last;
+    }
+    while ((pool = fsm_pool_next(service_fsm(service), pool)))
+        if (pool->range.first <= range->last && pool->range.last >= range->first) {
+            (void)snprintf(ret, 160, "%u-%u: pool %s", pool->range.first, pool->range.last,
+                           pool->name);
+            return pool->range.last;
+        }
+    for (size_t i = 0; i < message->n_directory_ranges; i++) {
+        const Xce__V1__UidRange *directory = message->directory_ranges[i];
+
+        if (directory->first <= range->last && directory->last >= range->first) {
+            (void)snprintf(ret, 160, "%u-%u: directory service", directory->first, directory->last);
+            return directory->last;
+        }
+    }
+    return 0;
+}
+
+static void suggest_checked(struct service *service, struct service_request *request,
+                            const struct overlap *overlap)
+{
+    const Xce__V1__SuggestPoolRequest *message = (const Xce__V1__SuggestPoolRequest *)
+                                                     request->message;
+    Xce__V1__SuggestPoolReply reply = XCE__V1__SUGGEST_POOL_REPLY__INIT;
+    Xce__V1__UidRange found = XCE__V1__UID_RANGE__INIT;
+    uint32_t count = message->count ? message->count : COUNT_SAMPLE, end;
+    struct fsm_range range = {.first = SUGGEST_FIRST};
+    char texts[REJECTED_MAX][160], *rejected[REJECTED_MAX];
+
+    reply.rejected = rejected;
+    for (;;) {
+        char spare[160], *text = reply.n_rejected < REJECTED_MAX ? texts[reply.n_rejected] : spare;
+
+        if (count > SUGGEST_LAST - range.first + 1) {
+            service_refuse(request, FSM_PRECONDITION, "no room for %u uids between %u and %u",
+                           count, SUGGEST_FIRST, SUGGEST_LAST);
+            return;
+        }
+        range.last = range.first + count - 1;
+        end = obstacle(service, message, overlap, &range, text);
+        if (!end)
+            break;
+        if (text != spare)
+            rejected[reply.n_rejected++] = text;
+        if (end >= SUGGEST_LAST)
+            range.first = SUGGEST_LAST;
+        else
+            range.first = end + 1;
+    }
+    found.first = range.first;
+    found.last = range.last;
+    reply.range = &found;
+    service_reply(request, &reply.base);
+}
+
+void service_pool_suggest(struct service *service, struct service_request *request)
+{
+    const Xce__V1__SuggestPoolRequest *message = (const Xce__V1__SuggestPoolRequest *)
+                                                     request->message;
+
+    if (message->count > COUNT_MAX)
+        service_refuse(request, -EINVAL, "count: %u, at most %u", message->count, COUNT_MAX);
+    else
+        with_overlap(service, request, suggest_checked);
+}
+
+/* ---- unblock, retire ---- */
+
+void service_pool_unblock(struct service *service, struct service_request *request)
+{
+    const Xce__V1__UnblockRequest *message = (const Xce__V1__UnblockRequest *)request->message;
+    Xce__V1__Command command = XCE__V1__COMMAND__INIT;
+    Xce__V1__CmdUnblock unblock = XCE__V1__CMD_UNBLOCK__INIT;
+    struct err err = {{0}};
+
+    if (check_name(&message->name, &err) < 0) {
+        service_refuse(request, -EINVAL, "%s", err.text);
+        return;
+    }
+    unblock.name = message->name;
+    unblock.uid = message->uid;
+    command.kind_case = XCE__V1__COMMAND__KIND_UNBLOCK;
+    command.unblock = &unblock;
+    service_propose(service, request, message->request, &command, replied_by_name);
+}
+
+/* An empty pool is gone at once: then the answer is what it was. */
+static void retired(struct service *service, struct service_request *request,
+                    const struct fsm_outcome *outcome)
+{
+    const Xce__V1__RetirePoolRequest *message = (const Xce__V1__RetirePoolRequest *)
+                                                    request->message;
+    Xce__V1__PoolReply reply = XCE__V1__POOL_REPLY__INIT;
+    Xce__V1__Pool gone = XCE__V1__POOL__INIT;
+    Xce__V1__ReplyInfo info;
+    char name[TEXT_POOL_MAX + 1];
+
+    if (pool_named(service, &message->name)) {
+        replied_by_name(service, request, outcome);
+        return;
+    }
+    memcpy(name, message->name.data, message->name.len);
+    name[message->name.len] = '\0';
+    gone.name = name;
+    gone.state = XCE__V1__POOL_STATE__POOL_STATE_RETIRING;
+    service_reply_info(service, &info);
+    reply.info = &info;
+    reply.pool = &gone;
+    service_reply(request, &reply.base);
+}
+
+void service_pool_retire(struct service *service, struct service_request *request)
+{
+    const Xce__V1__RetirePoolRequest *message = (const Xce__V1__RetirePoolRequest *)
+                                                    request->message;
+    Xce__V1__Command command = XCE__V1__COMMAND__INIT;
+    Xce__V1__CmdPoolRetire retire = XCE__V1__CMD_POOL_RETIRE__INIT;
+    struct err err = {{0}};
+
+    if (check_name(&message->name, &err) < 0) {
+        service_refuse(request, -EINVAL, "%s", err.text);
+        return;
+    }
+    retire.name = message->name;
+    command.kind_case = XCE__V1__COMMAND__KIND_POOL_RETIRE;
+    command.pool_retire = &retire;
+    service_propose(service, request, message->request, &command, retired);
+}

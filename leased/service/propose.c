@@ -1,0 +1,176 @@
+/* From a request to the log and back: packing a command, its request id, the barrier of a read. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/digest.h"
+#include "common/mem.h"
+#include "leased/service/internal.h"
+
+#define REQUEST_ID_MIN 16
+#define REQUEST_ID_MAX 64
+/* field 1 of Command, length delimited */
+#define REQUEST_TAG 0x0a
+/* key, id, digest, issued_at, their tags and lengths: always one length byte at most 2 */
+#define REQUEST_ROOM (PRINCIPAL_KEY_MAX + REQUEST_ID_MAX + DIGEST_LEN + 32)
+
+/* Waits for the engine. request NULL: the caller has gone, the command goes its way. */
+struct pending {
+    struct service *service;
+    struct service_request *request;
+    service_then_fn then;
+    service_unary_fn query;
+};
+
+static void forget(struct service_request *request)
+{
+    struct pending *pending = request->pending;
+
+    pending->request = NULL;
+}
+
+static struct pending *pending_new(struct service *service, struct service_request *request)
+{
+    struct pending *pending = calloc(1, sizeof *pending);
+
+    if (!pending) {
+        service_refuse(request, -ENOMEM, NULL);
+        return NULL;
+    }
+    pending->service = service;
+    pending->request = request;
+    request->pending = pending;
+    request->cancel = forget;
+    return pending;
+}
+
+/* The request that pending waited for, if its caller is still there; pending is gone. */
+static struct service_request *pending_take(struct pending *pending)
+{
+    struct service_request *request = pending->request;
+
+    if (request) {
+        request->pending = NULL;
+        request->cancel = NULL;
+    }
+    free(pending);
+    return request;
+}
+
+static void proposed(int r, const struct fsm_outcome *outcome, void *arg)
+{
+    struct pending *pending = arg;
+    struct service *service = pending->service;
+    service_then_fn then = pending->then;
+    struct service_request *request = pending_take(pending);
+
+    if (!request)
+        return;
+    if (r < 0) {
+        bool ailing = (r == -ENOSPC || r == -EIO) && *service->health;
+
+        service_refuse(request, r, ailing ? "%s" : NULL, service->health);
+    } else if (outcome->code != FSM_OK) {
+        service_refuse(request, (int)outcome->code, "%s", outcome->message);
+    } else {
+        then(service, request, outcome);
+    }
+}
+
+/* field 1 of Command: who asked, under which id, and what exactly (command without its request: body). */
+static size_t pack_request(const struct principal *principal, const Xce__V1__RequestId *id,
+                           const uint8_t *body, size_t body_len, uint8_t *ret)
+{
+    Xce__V1__Request meta = XCE__V1__REQUEST__INIT;
+    uint8_t digest[DIGEST_LEN];
+    size_t len;
+
+    digest_bytes(body, body_len, digest);
+    meta.principal.data = (uint8_t *)principal->key;
+    meta.principal.len = strlen(principal->key);
+    meta.id = id->id;
+    meta.digest.data = digest;
+    meta.digest.len = sizeof digest;
+    meta.issued_at_ms = id->issued_at_ms;
+    len = xce__v1__request__get_packed_size(&meta);
+    *ret++ = REQUEST_TAG;
+    if (len >= 0x80) {
+        *ret++ = (uint8_t)(len | 0x80);
+        *ret++ = (uint8_t)(len >> 7);
+        return 3 + xce__v1__request__pack(&meta, ret);
+    }
+    *ret++ = (uint8_t)len;
+    return 2 + xce__v1__request__pack(&meta, ret);
+}
+
+void service_propose(struct service *service, struct service_request *request,
+                     const Xce__V1__RequestId *id, Xce__V1__Command *command, service_then_fn then)
+{
+    size_t body_len = xce__v1__command__get_packed_size(command), head_len;
+    struct pending *pending;
+    uint8_t *bytes;
+
+    if (!id || id->id.len < REQUEST_ID_MIN || id->id.len > REQUEST_ID_MAX) {
+        service_refuse(
+            request, -EINVAL,
+            "request.id: %zu bytes, must be %d to %d (any value, the same again for a retry)",
+            id ? id->id.len : 0, REQUEST_ID_MIN, REQUEST_ID_MAX);
+        return;
+    }
+    bytes = malloc(REQUEST_ROOM + body_len);
+    if (!bytes) {
+        service_refuse(request, -ENOMEM, NULL);
+        return;
+    }
+    (void)xce__v1__command__pack(command, bytes + REQUEST_ROOM);
+    head_len = pack_request(&request->principal, id, bytes + REQUEST_ROOM, body_len, bytes);
+    memmove(bytes + REQUEST_ROOM - head_len, bytes, head_len);
+    pending = pending_new(service, request);
+    if (pending) {
+        pending->then = then;
+        engine_propose(service->deps.engine, bytes + REQUEST_ROOM - head_len, head_len + body_len,
+                       proposed, pending);
+    }
+    free(bytes);
+}
+
+static void ignore_outcome(int r, const struct fsm_outcome *outcome, void *arg)
+{
+    (void)r, (void)outcome, (void)arg;
+}
+
+void service_propose_own(struct service *service, Xce__V1__Command *command, engine_done_fn done,
+                         void *arg)
+{
+    size_t len = xce__v1__command__get_packed_size(command);
+    uint8_t *bytes = mem_must_alloc(len);
+
+    (void)xce__v1__command__pack(command, bytes);
+    engine_propose(service->deps.engine, bytes, len, done ? done : ignore_outcome, arg);
+    free(bytes);
+}
+
+static void confirmed(int r, void *arg)
+{
+    struct pending *pending = arg;
+    struct service *service = pending->service;
+    service_unary_fn query = pending->query;
+    struct service_request *request = pending_take(pending);
+
+    if (!request)
+        return;
+    if (r < 0)
+        service_refuse(request, r, NULL);
+    else
+        query(service, request);
+}
+
+void service_read(struct service *service, struct service_request *request, service_unary_fn query)
+{
+    struct pending *pending = pending_new(service, request);
+
+    if (!pending)
+        return;
+    pending->query = query;
+    engine_read_barrier(service->deps.engine, confirmed, pending);
+}

@@ -1,0 +1,674 @@
+#include "leased/service/session.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/log.h"
+#include "common/text.h"
+#include "leased/service/internal.h"
+#include "leased/service/ticker.h"
+#include "leased/service/wire.h"
+#include "leased/watch/hub.h"
+#include "leased/watch/lease_proto.h"
+
+#define CHANGES_BYTES (256u << 10) /* a message is sent when it has grown so far */
+#define CHANGES_MAX   (4u << 20)
+#define HELLO_WITHIN  10000 /* ms */
+#define AHEAD_POOL    32
+#define AHEAD_MAX     1024
+#define LOOK_EVERY_MS 1000
+#define ID_LEN        32
+#define PROOFS_MAX    (1u << 20)
+
+/* hello ─▶ CmdHello applied ─▶ welcome, pools, changes since resume (or all) ─▶ reports, heartbeats, ... ─▶ ended */
+enum stage {
+    STAGE_OPEN,  /* nothing said yet */
+    STAGE_HELLO, /* its hello is under way */
+    STAGE_SERVED,
+    STAGE_OVER, /* finished by us; the stream will end */
+};
+
+struct session {
+    struct service *service;
+    struct service_stream *stream;
+    enum stage stage;
+    bool orphan;        /* the stream has ended; a proposal still points here */
+    unsigned proposals; /* under way */
+    int64_t opened_ms;
+    char node[TEXT_NODE_MAX + 1];
+    uint64_t number;
+    uint64_t resume;
+    bool mirror_own, same_incarnation;
+    uint64_t looked; /* version of the look-ahead sent last */
+    struct hub_subscription *subscription;
+    bool full; /* the stream takes no more for now */
+    bool
+        listing; /* a full list is under way: the node does not hold everything up to anything yet */
+    struct session *next, **place;
+};
+
+struct look_ahead {
+    uint64_t version;
+    int64_t looked_ms;
+    uint32_t uids[AHEAD_MAX], epochs[AHEAD_MAX];
+    size_t n;
+};
+
+static void destroy(struct session *session)
+{
+    if (session->orphan && !session->proposals)
+        free(session);
+}
+
+static void finish(struct session *session, int r, const char *message)
+{
+    if (session->stage == STAGE_OVER)
+        return;
+    session->stage = STAGE_OVER;
+    if (!session->orphan)
+        session->stream->ops->finish(session->stream, r, message);
+}
+
+/* ---- sending ---- */
+
+static void send_bytes(struct session *session, const struct buf *buf)
+{
+    int r = buf_error(buf);
+
+    if (r == 0)
+        r = session->stream->ops->send(session->stream, (const uint8_t *)buf_str(buf), buf->len);
+    if (r < 0)
+        finish(session, r, NULL);
+    else if (r > 0)
+        session->full = true;
+}
+
+static void send_message(struct session *session, const Xce__V1__SessionDown *message)
+{
+    AUTO(buf_done) struct buf buf = BUF_INIT(CHANGES_MAX);
+    size_t len = xce__v1__session_down__get_packed_size(message);
+    uint8_t *room = buf_reserve(&buf, len);
+
+    if (room) {
+        (void)xce__v1__session_down__pack(message, room);
+        buf_commit(&buf, len);
+    }
+    send_bytes(session, &buf);
+}
+
+/* SessionDown{changes} around what has gathered. */
+static void send_changes(struct session *session, struct buf *changes)
+{
+    AUTO(buf_done) struct buf buf = BUF_INIT(CHANGES_MAX + 64);
+
+    if (buf_error(changes) == 0)
+        wire_bytes(&buf, 2, buf_str(changes), changes->len);
+    else
+        buf.error = buf_error(changes);
+    send_bytes(session, &buf);
+    buf_reset(changes);
+}
+
+static void add_pool(struct session *session, struct buf *changes, const struct fsm_pool *pool)
+{
+    struct pool_proto proto;
+    uint8_t *bytes;
+    size_t len;
+
+    if (pool_proto_init(&proto, service_fsm(session->service), pool, 0, false) < 0) {
+        changes->error = -ENOMEM;
+        return;
+    }
+    len = xce__v1__pool__get_packed_size(&proto.message);
+    bytes = malloc(len);
+    if (bytes) {
+        (void)xce__v1__pool__pack(&proto.message, bytes);
+        wire_bytes(changes, 3, bytes, len);
+    } else {
+        changes->error = -ENOMEM;
+    }
+    free(bytes);
+    pool_proto_done(&proto);
+}
+
+static void add_node(struct session *session, struct buf *changes)
+{
+    const struct fsm_node *node = fsm_node(service_fsm(session->service), session->node);
+
+    if (node)
+        wire_varint(changes, 6, (uint64_t)node->state);
+}
+
+/* ---- the feed ---- */
+
+/* Add one event to the message that gathers. false: the session is over. */
+static bool add_event(struct session *session, struct buf *changes, const struct hub_event *event)
+{
+    const struct fsm_pool *pool;
+
+    switch (event->kind) {
+    case HUB_LEASE:
+    case HUB_LISTED:
+        wire_bytes(changes, 2, event->lease, event->lease_len);
+        break;
+    case HUB_POOL:
+        pool = fsm_pool(service_fsm(session->service), event->name);
+        if (pool)
+            add_pool(session, changes, pool);
+        break;
+    case HUB_POOL_GONE:
+        if (!fsm_pool(service_fsm(session->service), event->name))
+            wire_bytes(changes, 4, event->name, strlen(event->name));
+        break;
+    case HUB_NODE:
+        if (!strcmp(event->name, session->node))
+            add_node(session, changes);
+        break;
+    case HUB_SYNCED:
+        session->listing = false;
+        wire_varint(changes, 5, 1);
+        break;
+    case HUB_NODE_GONE:
+        break;
+    case HUB_SKIPPED:
+        finish(session, FSM_IGNORED, "too slow: changes were skipped; begin a new session");
+        return false;
+    }
+    return true;
+}
+
+static void pump(void *arg)
+{
+    struct session *session = arg;
+    AUTO(buf_done) struct buf changes = BUF_INIT(CHANGES_MAX);
+    struct hub_event event;
+    bool any = false;
+
+    while (!session->full && session->stage == STAGE_SERVED &&
+           hub_next(session->subscription, &event) > 0) {
+        any = true;
+        if (!add_event(session, &changes, &event))
+            return;
+        if (changes.len < CHANGES_BYTES)
+            continue;
+        wire_varint(&changes, 1, session->listing ? 0 : hub_position(session->subscription));
+        send_changes(session, &changes);
+        any = false;
+    }
+    if (!any || session->stage != STAGE_SERVED)
+        return;
+    wire_varint(&changes, 1, session->listing ? 0 : hub_position(session->subscription));
+    send_changes(session, &changes);
+}
+
+/* ---- hello ---- */
+
+static bool is_id(const ProtobufCBinaryData *id)
+{
+    if (id->len != ID_LEN)
+        return false;
+    for (size_t i = 0; i < id->len; i++)
+        if (!memchr("0123456789abcdef", id->data[i], 16))
+            return false;
+    return true;
+}
+
+static int check_hello(const Xce__V1__Hello *hello, struct err *err)
+{
+    int r = text_check_node((const char *)hello->node.data, hello->node.len, err);
+
+    if (r < 0)
+        return r;
+    if (!is_id(&hello->machine_id) || !is_id(&hello->boot_id))
+        return err_set(err, -EINVAL, "machine_id, boot_id: 32 lowercase hex digits each");
+    if (hello->n_proofs > PROOFS_MAX)
+        return err_set(err, -EINVAL, "proofs: %zu of them, at most %u", hello->n_proofs,
+                       PROOFS_MAX);
+    return 0;
+}
+
+static int convert_members(Xce__V1__MemberReport *const *from, size_t n, Xce__V1__CmdMember ***ret)
+{
+    /* One block: the pointers, then what they point to. */
+    Xce__V1__CmdMember **pointers = calloc(n ? n : 1, sizeof *pointers + sizeof **pointers);
+    Xce__V1__CmdMember *items = (Xce__V1__CmdMember *)(void *)(pointers + n);
+    struct err err;
+
+    if (!pointers)
+        return -ENOMEM;
+    for (size_t i = 0; i < n; i++) {
+        if (text_require("reason", from[i]->reason.data, from[i]->reason.len, TEXT_NOTE_MAX, &err) <
+                0 ||
+            text_require("detail", from[i]->detail.data, from[i]->detail.len, TEXT_NOTE_MAX, &err) <
+                0) {
+            free(pointers);
+            return -EINVAL;
+        }
+        xce__v1__cmd_member__init(&items[i]);
+        items[i].uid = from[i]->uid;
+        items[i].epoch = from[i]->epoch;
+        items[i].kind = from[i]->kind;
+        items[i].reason = from[i]->reason;
+        items[i].detail = from[i]->detail;
+        pointers[i] = &items[i];
+    }
+    *ret = pointers;
+    return 0;
+}
+
+/* Follow the feed; whether the node will get a full list is told by what the hub gives first. */
+static int subscribe(struct session *session, bool *ret_full)
+{
+    const struct hub_filter filter = {.node = session->mirror_own ? session->node : NULL};
+    bool resumes = session->resume && session->same_incarnation &&
+                   hub_keeps(session->service->deps.hub, session->resume);
+
+    *ret_full = session->listing = !resumes;
+    return hub_subscribe(session->service->deps.hub, resumes ? session->resume : HUB_SINCE_LIST,
+                         &filter, pump, session, &session->subscription);
+}
+
+static void send_welcome(struct session *session, const struct fsm_outcome *outcome, bool full)
+{
+    const struct fsm *fsm = service_fsm(session->service);
+    Xce__V1__SessionDown message = XCE__V1__SESSION_DOWN__INIT;
+    Xce__V1__Welcome welcome = XCE__V1__WELCOME__INIT;
+
+    welcome.session = session->number;
+    welcome.revision = outcome->revision;
+    welcome.prefix = (char *)fsm_prefix(fsm);
+    welcome.heartbeat_ms = session->service->options.heartbeat_ms;
+    welcome.full = full;
+    welcome.incarnation.data = (uint8_t *)fsm_incarnation(fsm);
+    welcome.incarnation.len = 16;
+    message.body_case = XCE__V1__SESSION_DOWN__BODY_WELCOME;
+    message.welcome = &welcome;
+    send_message(session, &message);
+}
+
+/* Pools go ahead of the leases in them: the map needs its ranges first. */
+static void send_pools(struct session *session)
+{
+    AUTO(buf_done) struct buf changes = BUF_INIT(CHANGES_MAX);
+    const struct fsm_pool *pool = NULL;
+
+    while ((pool = fsm_pool_next(service_fsm(session->service), pool)))
+        add_pool(session, &changes, pool);
+    add_node(session, &changes);
+    send_changes(session, &changes);
+}
+
+/* The same node under an older session is answered no more. */
+static void supersede(struct session *session)
+{
+    struct session *other, *next;
+
+    for (other = session->service->sessions; other; other = next) {
+        next = other->next;
+        if (other != session && other->stage == STAGE_SERVED && !strcmp(other->node, session->node))
+            finish(other, FSM_IGNORED, "a newer session of this node has begun");
+    }
+}
+
+static void greet(struct session *session, const struct fsm_outcome *outcome)
+{
+    bool full;
+    int r;
+
+    session->number = outcome->session;
+    session->stage = STAGE_SERVED;
+    supersede(session);
+    ticker_heard(session->service->ticker, session->node, session->number, 0);
+    r = subscribe(session, &full);
+    if (r < 0) {
+        finish(session, r, NULL);
+        return;
+    }
+    log_info(LOG_FIELDS(.message_id = LOG_ID_NODE_STATE, .node = session->node), "session %llu%s",
+             (unsigned long long)session->number, full ? ", full list" : "");
+    send_welcome(session, outcome, full);
+    if (session->stage == STAGE_SERVED)
+        send_pools(session);
+    pump(session);
+}
+
+static void greeted(int r, const struct fsm_outcome *outcome, void *arg)
+{
+    struct session *session = arg;
+
+    session->proposals--;
+    if (session->orphan || session->stage != STAGE_HELLO) {
+        destroy(session);
+        return;
+    }
+    if (r < 0)
+        finish(session, r, NULL);
+    else if (outcome->code != FSM_OK)
+        finish(session, (int)outcome->code, outcome->message);
+    else
+        greet(session, outcome);
+}
+
+static void said_hello(struct session *session, const Xce__V1__Hello *hello)
+{
+    Xce__V1__Command command = XCE__V1__COMMAND__INIT;
+    Xce__V1__CmdHello say = XCE__V1__CMD_HELLO__INIT;
+    const uint8_t *incarnation = fsm_incarnation(service_fsm(session->service));
+    struct err err = {{0}};
+    int r = check_hello(hello, &err);
+
+    if (r == 0)
+        r = convert_members(hello->proofs, hello->n_proofs, &say.proofs);
+    if (r < 0) {
+        finish(session, r, *err.text ? err.text : NULL);
+        return;
+    }
+    memcpy(session->node, hello->node.data, hello->node.len);
+    session->node[hello->node.len] = '\0';
+    session->resume = hello->resume;
+    session->mirror_own = hello->mirror_own;
+    session->same_incarnation = hello->incarnation.len == 16 &&
+                                !memcmp(hello->incarnation.data, incarnation, 16);
+    session->stage = STAGE_HELLO;
+    say.node = hello->node;
+    say.machine_id = hello->machine_id;
+    say.boot_id = hello->boot_id;
+    say.clean_start = hello->clean_start;
+    say.n_proofs = hello->n_proofs;
+    command.kind_case = XCE__V1__COMMAND__KIND_HELLO;
+    command.hello = &say;
+    session->proposals++;
+    service_propose_own(session->service, &command, greeted, session);
+    free(say.proofs);
+}
+
+/* ---- reports, heartbeats ---- */
+
+static void reported(int r, const struct fsm_outcome *outcome, void *arg)
+{
+    struct session *session = arg;
+
+    session->proposals--;
+    if (session->orphan) {
+        destroy(session);
+        return;
+    }
+    /* The node says it again when it does not see its word in the feed, or in its next session. */
+    if (r < 0)
+        finish(session, r, NULL);
+    else if (outcome->code != FSM_OK)
+        finish(session, (int)outcome->code, outcome->message);
+}
+
+static void warn_pools(const struct session *session, const Xce__V1__Report *report)
+{
+    for (size_t i = 0; i < report->n_pools; i++) {
+        const Xce__V1__PoolCheckReport *check = report->pools[i];
+        char detail[512];
+
+        if (check->passed)
+            continue;
+        (void)text_escape(check->detail.data, check->detail.len, detail, sizeof detail);
+        log_warning(LOG_FIELDS(.message_id = LOG_ID_BLOCKED, .node = session->node),
+                    "pool %.*s overlaps what this node has, which guards nothing there: %s",
+                    (int)check->pool.len, (const char *)check->pool.data, detail);
+    }
+}
+
+static int convert_blocks(const Xce__V1__Report *report, Xce__V1__CmdBlock ***ret)
+{
+    size_t n = report->n_blocks;
+    Xce__V1__CmdBlock **pointers = calloc(n ? n : 1, sizeof *pointers + sizeof **pointers);
+    Xce__V1__CmdBlock *items = (Xce__V1__CmdBlock *)(void *)(pointers + n);
+    struct err err;
+
+    if (!pointers)
+        return -ENOMEM;
+    for (size_t i = 0; i < n; i++) {
+        const Xce__V1__BlockReport *block = report->blocks[i];
+
+        if (text_require("reason", block->reason.data, block->reason.len, TEXT_NOTE_MAX, &err) <
+                0 ||
+            text_require("detail", block->detail.data, block->detail.len, TEXT_NOTE_MAX, &err) <
+                0) {
+            free(pointers);
+            return -EINVAL;
+        }
+        xce__v1__cmd_block__init(&items[i]);
+        items[i].uid = block->uid;
+        items[i].reason = block->reason;
+        items[i].detail = block->detail;
+        pointers[i] = &items[i];
+    }
+    *ret = pointers;
+    return 0;
+}
+
+static void said_report(struct session *session, const Xce__V1__Report *report)
+{
+    Xce__V1__Command command = XCE__V1__COMMAND__INIT;
+    Xce__V1__CmdReport say = XCE__V1__CMD_REPORT__INIT;
+    int r = convert_members(report->members, report->n_members, &say.members);
+
+    if (r == 0)
+        r = convert_blocks(report, &say.blocks);
+    warn_pools(session, report);
+    if (r < 0) {
+        finish(session, r, NULL);
+    } else if (report->n_members || report->n_blocks) {
+        say.node.data = (uint8_t *)session->node;
+        say.node.len = strlen(session->node);
+        say.session = session->number;
+        say.n_members = report->n_members;
+        say.n_blocks = report->n_blocks;
+        command.kind_case = XCE__V1__COMMAND__KIND_REPORT;
+        command.report = &say;
+        session->proposals++;
+        service_propose_own(session->service, &command, reported, session);
+    }
+    free(say.members);
+    free(say.blocks);
+}
+
+static void said_heartbeat(struct session *session, const Xce__V1__Heartbeat *beat)
+{
+    Xce__V1__SessionDown message = XCE__V1__SESSION_DOWN__INIT;
+    Xce__V1__HeartbeatAck ack = XCE__V1__HEARTBEAT_ACK__INIT;
+
+    ticker_heard(session->service->ticker, session->node, session->number, beat->watermark);
+    ack.seq = beat->seq;
+    ack.now_ms = engine_now_ms(session->service->deps.engine);
+    message.body_case = XCE__V1__SESSION_DOWN__BODY_ACK;
+    message.ack = &ack;
+    send_message(session, &message);
+}
+
+/* ---- the stream's events ---- */
+
+static void opened(struct service *service, struct service_stream *stream)
+{
+    struct session *session = calloc(1, sizeof *session);
+
+    stream->handler = session;
+    if (!session) {
+        stream->ops->finish(stream, -ENOMEM, NULL);
+        return;
+    }
+    session->service = service;
+    session->stream = stream;
+    session->opened_ms = service->deps.mono_ms();
+    session->next = service->sessions;
+    session->place = &service->sessions;
+    if (session->next)
+        session->next->place = &session->next;
+    service->sessions = session;
+}
+
+static void said(struct service_stream *stream, const ProtobufCMessage *message)
+{
+    const Xce__V1__SessionUp *up = (const Xce__V1__SessionUp *)message;
+    struct session *session = stream->handler;
+    bool hello = up->body_case == XCE__V1__SESSION_UP__BODY_HELLO;
+
+    if (!session || session->stage == STAGE_OVER)
+        return;
+    if (hello != (session->stage == STAGE_OPEN)) {
+        finish(session, -EINVAL,
+               hello ? "a session has one hello"
+                     : "a session begins with a hello, and waits for its welcome");
+        return;
+    }
+    switch (up->body_case) {
+    case XCE__V1__SESSION_UP__BODY_HELLO:
+        said_hello(session, up->hello);
+        break;
+    case XCE__V1__SESSION_UP__BODY_HEARTBEAT:
+        if (session->stage == STAGE_SERVED)
+            said_heartbeat(session, up->heartbeat);
+        break;
+    case XCE__V1__SESSION_UP__BODY_REPORT:
+        if (session->stage == STAGE_SERVED)
+            said_report(session, up->report);
+        break;
+    default:
+        break; /* of a newer version */
+    }
+}
+
+static void half_closed(struct service_stream *stream)
+{
+    struct session *session = stream->handler;
+
+    if (session)
+        finish(session, 0, NULL);
+}
+
+static void writable(struct service_stream *stream)
+{
+    struct session *session = stream->handler;
+
+    if (!session)
+        return;
+    session->full = false;
+    if (session->stage == STAGE_SERVED)
+        pump(session);
+}
+
+static void ended(struct service_stream *stream)
+{
+    struct session *session = stream->handler;
+
+    if (!session)
+        return;
+    *session->place = session->next;
+    if (session->next)
+        session->next->place = session->place;
+    if (session->subscription)
+        hub_unsubscribe(session->subscription);
+    session->subscription = NULL;
+    session->stage = STAGE_OVER;
+    session->orphan = true;
+    destroy(session);
+}
+
+const struct service_stream_handler service_node_session = {
+    .request = &xce__v1__session_up__descriptor,
+    .open = opened,
+    .message = said,
+    .half_closed = half_closed,
+    .writable = writable,
+    .ended = ended,
+};
+
+/* ---- for the others ---- */
+
+static struct session *served(const struct service *service, const char *node)
+{
+    for (struct session *session = service->sessions; session; session = session->next)
+        if (session->stage == STAGE_SERVED && !strcmp(session->node, node))
+            return session;
+    return NULL;
+}
+
+void session_fill(const struct service *service, const char *node, Xce__V1__Node *ret)
+{
+    ret->connected = served(service, node) != NULL;
+    ret->heard_ms = ticker_heard_wall_ms(service->ticker, node);
+}
+
+bool session_sweep(struct service *service, const char *node, const ProtobufCBinaryData *reason)
+{
+    Xce__V1__SessionDown message = XCE__V1__SESSION_DOWN__INIT;
+    Xce__V1__SweepNow sweep = XCE__V1__SWEEP_NOW__INIT;
+    struct session *session = served(service, node);
+    char text[TEXT_NOTE_MAX + 1];
+
+    if (!session)
+        return false;
+    memcpy(text, reason->data, reason->len);
+    text[reason->len] = '\0';
+    sweep.reason = text;
+    message.body_case = XCE__V1__SESSION_DOWN__BODY_SWEEP;
+    message.sweep = &sweep;
+    send_message(session, &message);
+    return true;
+}
+
+/* The uids next in line have changed: a new version of what nodes check ahead of time. */
+static void look(struct service *service)
+{
+    const struct fsm *fsm = service_fsm(service);
+    struct look_ahead *ahead = service->look_ahead;
+    uint32_t uids[AHEAD_MAX];
+    const struct fsm_pool *pool = NULL;
+    size_t n = 0;
+
+    while ((pool = fsm_pool_next(fsm, pool)) && n + AHEAD_POOL <= AHEAD_MAX)
+        if (!pool->retiring)
+            n += fsm_pool_ahead(pool, uids + n, AHEAD_POOL);
+    if (n == ahead->n && !memcmp(uids, ahead->uids, n * sizeof *uids))
+        return;
+    ahead->version++;
+    ahead->n = n;
+    memcpy(ahead->uids, uids, n * sizeof *uids);
+    for (size_t i = 0; i < n; i++)
+        ahead->epochs[i] = fsm_epoch_floor(fsm, uids[i]) + 1;
+}
+
+static void send_look_ahead(struct session *session)
+{
+    Xce__V1__SessionDown message = XCE__V1__SESSION_DOWN__INIT;
+    Xce__V1__LookAhead look_ahead = XCE__V1__LOOK_AHEAD__INIT;
+    struct look_ahead *ahead = session->service->look_ahead;
+
+    session->looked = ahead->version;
+    look_ahead.uids = ahead->uids;
+    look_ahead.n_uids = ahead->n;
+    look_ahead.epochs = ahead->epochs;
+    look_ahead.n_epochs = ahead->n;
+    message.body_case = XCE__V1__SESSION_DOWN__BODY_LOOK_AHEAD;
+    message.look_ahead = &look_ahead;
+    send_message(session, &message);
+}
+
+void session_elapse(struct service *service)
+{
+    int64_t now_ms = service->deps.mono_ms();
+    struct session *session, *next;
+
+    if (!service->look_ahead)
+        service->look_ahead = calloc(1, sizeof *service->look_ahead);
+    if (service->look_ahead && now_ms - service->look_ahead->looked_ms >= LOOK_EVERY_MS) {
+        service->look_ahead->looked_ms = now_ms;
+        look(service);
+    }
+    for (session = service->sessions; session; session = next) {
+        next = session->next;
+        if (session->stage == STAGE_OPEN && now_ms - session->opened_ms > HELLO_WITHIN)
+            finish(session, -ETIME, "no hello came");
+        else if (session->stage == STAGE_SERVED && !session->full && service->look_ahead &&
+                 session->looked != service->look_ahead->version)
+            send_look_ahead(session);
+    }
+}

@@ -1,0 +1,265 @@
+#include "leased/service/ticker.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uthash.h>
+
+#include "common/log.h"
+#include "common/text.h"
+#include "leased/service/internal.h"
+
+#define ROUND_MS 1000
+/* The loop stood still for so long that clients could not renew: no ttl may end of that. */
+#define STALL_MS  5000
+#define MARKS_MAX 4096
+
+/* What is known here of a node's voice. Kept while the process lives; nodes are few and known. */
+struct voice {
+    char node[TEXT_NODE_MAX + 1];
+    int64_t heard_ms, heard_wall_ms;
+    uint64_t session, watermark;
+    bool unsaid;     /* the watermark is not in the log yet */
+    bool pronounced; /* lost, or heard again, has been proposed and not been applied yet */
+    UT_hash_handle hh;
+};
+
+struct ticker {
+    struct service *service;
+    struct voice *voices;
+    int64_t round_ms;   /* of the last round */
+    int64_t elapsed_ms; /* of the last call */
+    bool ticking;       /* a tick is under way */
+};
+
+int ticker_new(struct service *service, struct ticker **ret)
+{
+    struct ticker *ticker = calloc(1, sizeof *ticker);
+
+    if (!ticker)
+        return -ENOMEM;
+    ticker->service = service;
+    *ret = ticker;
+    return 0;
+}
+
+void ticker_free(struct ticker *ticker)
+{
+    struct voice *voice, *next;
+
+    if (!ticker)
+        return;
+    HASH_ITER(hh, ticker->voices, voice, next)
+    {
+        HASH_DEL(ticker->voices, voice);
+        free(voice);
+    }
+    free(ticker);
+}
+
+static struct voice *find(const struct ticker *ticker, const char *node)
+{
+    struct voice *voice;
+
+    HASH_FIND_STR(ticker->voices, node, voice);
+    return voice;
+}
+
+/* NULL without memory: the node is asked about again a second later. */
+static struct voice *find_or_make(struct ticker *ticker, const char *node)
+{
+    struct voice *voice = find(ticker, node);
+
+    if (voice)
+        return voice;
+    voice = calloc(1, sizeof *voice);
+    if (!voice)
+        return NULL;
+    (void)strncpy(voice->node, node, TEXT_NODE_MAX);
+    voice->heard_ms = ticker->service->deps.mono_ms();
+    HASH_ADD_STR(ticker->voices, node, voice);
+    return voice;
+}
+
+void ticker_heard(struct ticker *ticker, const char *node, uint64_t session, uint64_t watermark)
+{
+    struct voice *voice = find_or_make(ticker, node);
+
+    if (!voice)
+        return;
+    voice->heard_ms = ticker->service->deps.mono_ms();
+    voice->heard_wall_ms = ticker->service->deps.wall_ms();
+    if (voice->session != session || voice->watermark < watermark)
+        voice->unsaid = true;
+    voice->session = session;
+    voice->watermark = watermark;
+}
+
+int64_t ticker_heard_wall_ms(const struct ticker *ticker, const char *node)
+{
+    const struct voice *voice = find(ticker, node);
+
+    return voice ? voice->heard_wall_ms : 0;
+}
+
+static void propose_grace(struct ticker *ticker)
+{
+    Xce__V1__Command command = XCE__V1__COMMAND__INIT;
+    Xce__V1__CmdGrace grace = XCE__V1__CMD_GRACE__INIT;
+
+    grace.grace_ms = ticker->service->options.grace_ms;
+    command.kind_case = XCE__V1__COMMAND__KIND_GRACE;
+    command.grace = &grace;
+    service_propose_own(ticker->service, &command, NULL, NULL);
+}
+
+void ticker_leading(struct ticker *ticker)
+{
+    struct voice *voice, *next;
+
+    HASH_ITER(hh, ticker->voices, voice, next)
+    {
+        voice->heard_ms = ticker->service->deps.mono_ms();
+        voice->unsaid = voice->watermark > 0;
+        voice->pronounced = false;
+    }
+    ticker->ticking = false;
+    ticker->elapsed_ms = ticker->service->deps.mono_ms();
+    if (ticker->service->leading)
+        propose_grace(ticker);
+}
+
+/* ---- once a second ---- */
+
+static void marks_done(int r, const struct fsm_outcome *outcome, void *arg)
+{
+    struct ticker *ticker = arg;
+    struct voice *voice, *next;
+
+    (void)outcome;
+    if (r == 0)
+        return;
+    HASH_ITER(hh, ticker->voices, voice, next)
+    voice->unsaid = voice->watermark > 0;
+}
+
+static void say_marks(struct ticker *ticker)
+{
+    Xce__V1__Command command = XCE__V1__COMMAND__INIT;
+    Xce__V1__CmdWatermarks marks = XCE__V1__CMD_WATERMARKS__INIT;
+    Xce__V1__CmdWatermark *items = calloc(MARKS_MAX, sizeof *items);
+    Xce__V1__CmdWatermark **pointers = calloc(MARKS_MAX, sizeof *pointers);
+    struct voice *voice, *next;
+
+    HASH_ITER(hh, ticker->voices, voice, next)
+    {
+        Xce__V1__CmdWatermark *mark;
+
+        if (!items || !pointers || marks.n_marks == MARKS_MAX || !voice->unsaid)
+            continue;
+        mark = &items[marks.n_marks];
+        xce__v1__cmd_watermark__init(mark);
+        mark->node.data = (uint8_t *)voice->node;
+        mark->node.len = strlen(voice->node);
+        mark->session = voice->session;
+        mark->revision = voice->watermark;
+        pointers[marks.n_marks++] = mark;
+        voice->unsaid = false;
+    }
+    if (marks.n_marks) {
+        marks.marks = pointers;
+        command.kind_case = XCE__V1__COMMAND__KIND_WATERMARKS;
+        command.watermarks = &marks;
+        service_propose_own(ticker->service, &command, marks_done, ticker);
+    }
+    free(items);
+    free(pointers);
+}
+
+static void pronounced(int r, const struct fsm_outcome *outcome, void *arg)
+{
+    struct voice *voice = arg;
+
+    (void)r, (void)outcome;
+    voice->pronounced = false;
+}
+
+static void pronounce(struct ticker *ticker, struct voice *voice, uint64_t session,
+                      bool heard_again)
+{
+    Xce__V1__Command command = XCE__V1__COMMAND__INIT;
+    Xce__V1__CmdNodeLost lost = XCE__V1__CMD_NODE_LOST__INIT;
+
+    lost.node.data = (uint8_t *)voice->node;
+    lost.node.len = strlen(voice->node);
+    lost.session = session;
+    lost.heard_again = heard_again;
+    command.kind_case = XCE__V1__COMMAND__KIND_NODE_LOST;
+    command.node_lost = &lost;
+    voice->pronounced = true;
+    log_notice(LOG_FIELDS(.message_id = LOG_ID_NODE_STATE, .node = voice->node),
+               heard_again ? "node is heard again" : "node has fallen silent: it counts as lost");
+    service_propose_own(ticker->service, &command, pronounced, voice);
+}
+
+static void look_for_silence(struct ticker *ticker)
+{
+    const struct fsm *fsm = service_fsm(ticker->service);
+    int64_t now_ms = ticker->service->deps.mono_ms();
+    const struct fsm_node *node = NULL;
+
+    while ((node = fsm_node_next(fsm, node))) {
+        struct voice *voice = node->state == NODE_FENCED ? NULL : find_or_make(ticker, node->name);
+        bool silent;
+
+        if (!voice || voice->pronounced)
+            continue;
+        silent = now_ms - voice->heard_ms > ticker->service->options.lost_after_ms;
+        if (silent && node->state != NODE_LOST)
+            pronounce(ticker, voice, node->session, false);
+        else if (!silent && node->state == NODE_LOST && voice->session == node->session)
+            pronounce(ticker, voice, node->session, true);
+    }
+}
+
+/* ---- each call ---- */
+
+static void ticked(int r, const struct fsm_outcome *outcome, void *arg)
+{
+    struct ticker *ticker = arg;
+
+    (void)r, (void)outcome;
+    ticker->ticking = false;
+}
+
+static void tick(struct ticker *ticker)
+{
+    Xce__V1__Command command = XCE__V1__COMMAND__INIT;
+    Xce__V1__CmdTick due = XCE__V1__CMD_TICK__INIT;
+
+    if (ticker->ticking ||
+        fsm_next_due_ms(service_fsm(ticker->service)) > engine_now_ms(ticker->service->deps.engine))
+        return;
+    command.kind_case = XCE__V1__COMMAND__KIND_TICK;
+    command.tick = &due;
+    ticker->ticking = true;
+    service_propose_own(ticker->service, &command, ticked, ticker);
+}
+
+void ticker_elapse(struct ticker *ticker)
+{
+    int64_t now_ms = ticker->service->deps.mono_ms();
+
+    if (now_ms - ticker->elapsed_ms > STALL_MS) {
+        log_warning(NULL, "the loop stood still for %lld ms: every lease gets a grace",
+                    (long long)(now_ms - ticker->elapsed_ms));
+        propose_grace(ticker);
+    }
+    ticker->elapsed_ms = now_ms;
+    tick(ticker);
+    if (now_ms - ticker->round_ms < ROUND_MS)
+        return;
+    ticker->round_ms = now_ms;
+    say_marks(ticker);
+    look_for_silence(ticker);
+}

@@ -1,0 +1,21 @@
+/* Acquires that wait until every member is READY, and the answer of an acquire. */
+#ifndef XCE_LEASED_SERVICE_WAIT_H
+#define XCE_LEASED_SERVICE_WAIT_H
+
+#include "leased/fsm/fsm.h"
+#include "leased/service/service.h"
+
+/* Answer now if the leases of the outcome are active already, else when they are. A member that refuses is followed by
+ * another lease of the same request (the FSM grants it); when that is over too, the answer names node and reason. */
+void wait_for_ready(struct service *service, struct service_request *request,
+                    const struct fsm_outcome *outcome);
+
+/* AcquireReply with these leases as they are now. */
+void wait_reply_acquired(struct service *service, struct service_request *request,
+                         const uint64_t *leases, size_t n);
+
+/* A lease has changed: note it. wait_flush looks at those who wait, once for all changes of an entry. */
+void wait_changed(struct service *service, const struct fsm_change *change);
+void wait_flush(struct service *service);
+
+#endif

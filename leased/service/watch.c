@@ -1,0 +1,143 @@
+/* LeaseService.Watch: changes of leases in revision order, resumed by revision. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "leased/service/internal.h"
+#include "leased/service/wire.h"
+#include "leased/watch/hub.h"
+#include "xce/v1/lease.pb-c.h"
+
+#define EVENT_MAX (4u << 20)
+
+struct watcher {
+    struct service *service;
+    struct service_stream *stream;
+    struct hub_subscription *subscription; /* NULL: the request has not come yet */
+    bool full;                             /* the stream takes no more for now */
+    bool over;
+};
+
+static void finish(struct watcher *watcher, int r, const char *message)
+{
+    if (watcher->over)
+        return;
+    watcher->over = true;
+    watcher->stream->ops->finish(watcher->stream, r, message);
+}
+
+/* WatchEvent around the packed lease. */
+static int send_event(struct watcher *watcher, const struct hub_event *event)
+{
+    AUTO(buf_done) struct buf buf = BUF_INIT(EVENT_MAX);
+
+    wire_varint(&buf, 1, event->revision);
+    switch (event->kind) {
+    case HUB_LEASE:
+        wire_bytes(&buf, 2, event->lease, event->lease_len);
+        break;
+    case HUB_SKIPPED:
+        wire_varint(&buf, 3, event->revision);
+        break;
+    case HUB_LISTED:
+        wire_bytes(&buf, 4, event->lease, event->lease_len);
+        break;
+    case HUB_SYNCED:
+        wire_varint(&buf, 5, 1);
+        break;
+    default:
+        return 0;
+    }
+    if (buf_error(&buf) < 0)
+        return buf_error(&buf);
+    return watcher->stream->ops->send(watcher->stream, (const uint8_t *)buf_str(&buf), buf.len);
+}
+
+static void pump(void *arg)
+{
+    struct watcher *watcher = arg;
+    struct hub_event event;
+
+    while (!watcher->full && !watcher->over && hub_next(watcher->subscription, &event)) {
+        int r = send_event(watcher, &event);
+
+        if (r < 0)
+            finish(watcher, r, NULL);
+        watcher->full = r > 0;
+    }
+}
+
+static void opened(struct service *service, struct service_stream *stream)
+{
+    struct watcher *watcher = calloc(1, sizeof *watcher);
+
+    stream->handler = watcher;
+    if (!watcher) {
+        stream->ops->finish(stream, -ENOMEM, NULL);
+        return;
+    }
+    watcher->service = service;
+    watcher->stream = stream;
+}
+
+static void asked(struct service_stream *stream, const ProtobufCMessage *message)
+{
+    const Xce__V1__WatchRequest *request = (const Xce__V1__WatchRequest *)message;
+    struct watcher *watcher = stream->handler;
+    struct hub_filter filter = {
+        .own = stream->scope != SCOPE_ALL,
+        .owner_uid = stream->principal.uid,
+        .leases_only = true,
+    };
+    int r;
+
+    if (!watcher || watcher->over)
+        return;
+    if (watcher->subscription) {
+        finish(watcher, -EINVAL, "a watch takes one request");
+        return;
+    }
+    r = hub_subscribe(watcher->service->deps.hub, request->since ? request->since : HUB_SINCE_LIST,
+                      &filter, pump, watcher, &watcher->subscription);
+    if (r < 0)
+        finish(watcher, r, NULL);
+    else
+        pump(watcher);
+}
+
+static void half_closed(struct service_stream *stream)
+{
+    struct watcher *watcher = stream->handler;
+
+    if (watcher && !watcher->subscription)
+        finish(watcher, -EINVAL, "a watch needs a request");
+}
+
+static void writable(struct service_stream *stream)
+{
+    struct watcher *watcher = stream->handler;
+
+    if (!watcher || !watcher->subscription)
+        return;
+    watcher->full = false;
+    pump(watcher);
+}
+
+static void ended(struct service_stream *stream)
+{
+    struct watcher *watcher = stream->handler;
+
+    if (!watcher)
+        return;
+    if (watcher->subscription)
+        hub_unsubscribe(watcher->subscription);
+    free(watcher);
+}
+
+const struct service_stream_handler service_lease_watch = {
+    .request = &xce__v1__watch_request__descriptor,
+    .open = opened,
+    .message = asked,
+    .half_closed = half_closed,
+    .writable = writable,
+    .ended = ended,
+};
