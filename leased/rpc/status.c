@@ -23,6 +23,7 @@ static const struct row rows[] = {
     {FSM_REQUEST_OLD, GRPC_FAILED_PRECONDITION, "the request is older than what is remembered"},
     {FSM_QUOTA, GRPC_RESOURCE_EXHAUSTED, "the owner has as many leases as the pool allows"},
     {FSM_UNSUPPORTED, GRPC_UNIMPLEMENTED, "not supported by this version"},
+    {FSM_NOT_READY, GRPC_ABORTED, "a member node was not ready"},
     {FSM_IGNORED, GRPC_ABORTED, "a newer session of this node has begun"},
     {-EINVAL, GRPC_INVALID_ARGUMENT, "the request can not be right"},
     {-EACCES, GRPC_PERMISSION_DENIED, "not permitted"},

@@ -1,0 +1,26 @@
+/* The front door: takes calls, says who calls, asks the policy once, decodes, and hands over to the service.
+ * One thread: the loop's. */
+#ifndef XCE_LEASED_RPC_LISTENER_H
+#define XCE_LEASED_RPC_LISTENER_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+struct grpc_limits;
+struct loop;
+struct rpc_server;
+struct service;
+
+/* service is borrowed and outlives the server. 0; -ENOMEM. */
+int rpc_server_new(struct loop *loop, struct service *service, const struct grpc_limits *limits,
+                   struct rpc_server **ret);
+
+/* Serve a unix socket, or a listening descriptor that was passed in. Errors as grpc_server_listen_*. */
+int rpc_server_listen_unix(struct rpc_server *server, const char *path, mode_t mode);
+int rpc_server_listen_fd(struct rpc_server *server, int fd);
+
+/* Finish what is under way for at most grace_ms, then cut; then done. The server is gone then. */
+void rpc_server_close(struct rpc_server *server, int64_t grace_ms, void (*done)(void *arg),
+                      void *arg);
+
+#endif
