@@ -249,8 +249,9 @@ static int write_once(struct h2_conn *conn)
     conn->out_len = 0;
     resume_bursts(conn);
     fill(conn);
+    /* A window that opened may have met a stream whose burst was over: it goes on with the next burst. */
     if (conn->out_len == 0)
-        return 0;
+        return !TAILQ_EMPTY(&conn->resume);
     more = conn->out_len + FILL_MARGIN > LOOP_SCRATCH_BYTES || !TAILQ_EMPTY(&conn->resume);
     conn->put_bytes += conn->out_len;
     r = transport_write(conn->transport, conn->out, conn->out_len);
