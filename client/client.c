@@ -1,0 +1,235 @@
+#include "client/client.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "client/settings.h"
+#include "common/buf.h"
+#include "common/text.h"
+
+static int64_t pick(int64_t asked, int64_t configured)
+{
+    return asked > 0 ? asked : configured;
+}
+
+/* The servers outlive the caller's option, the environment and the configuration object: they are in it. */
+static int take_servers(struct xce_client *client, const struct client_settings *settings)
+{
+    AUTO(buf_done) struct buf text = BUF_INIT(64 * 1024);
+
+    client->n_servers = settings->servers.n;
+    client->servers = calloc(client->n_servers, sizeof *client->servers);
+    if (!client->servers)
+        return -ENOMEM;
+    for (size_t i = 0; i < client->n_servers; i++) {
+        client->servers[i].target = settings->servers.items[i];
+        if (i)
+            buf_addc(&text, ',');
+        buf_adds(&text, settings->servers.items[i]);
+    }
+    return buf_take(&text, &client->servers_text, NULL);
+}
+
+static int client_make(const struct xce_client_options *options, struct xce_client *client,
+                       struct err *err)
+{
+    const struct client_settings *settings;
+    int r;
+
+    r = client_settings_load(options->conf, options->server, &client->conf, err);
+    if (r < 0)
+        return r;
+    settings = conf_settings(client->conf);
+    client->timeout_ms = pick(options->timeout_ms, settings->timeout_ms);
+    client->patience_ms = pick(options->patience_ms, settings->connect_timeout_ms);
+    r = take_servers(client, settings);
+    if (r < 0)
+        return r;
+    return loop_new(&client->loop);
+}
+
+int xce_client_new(const struct xce_client_options *options, struct xce_client **ret,
+                   char why[XCE_MESSAGE_MAX])
+{
+    static const struct xce_client_options defaults;
+    struct xce_client *client = calloc(1, sizeof *client);
+    struct err err = {0};
+    int r = client ? 0 : -ENOMEM;
+
+    if (client) {
+        LIST_INIT(&client->watches);
+        LIST_INIT(&client->attempts);
+        r = client_make(options ? options : &defaults, client, &err);
+    }
+    if (r < 0) {
+        if (why)
+            snprintf(why, XCE_MESSAGE_MAX, "%s", err.text[0] ? err.text : err_text(r));
+        xce_client_free(client);
+        return r == -ENOMEM || r == -EMFILE || r == -ENFILE ? XCE_FAILED : XCE_INVALID;
+    }
+    if (getrandom(&client->random, sizeof client->random, GRND_NONBLOCK) < 0)
+        client->random = (uint64_t)(uintptr_t)client;
+    *ret = client;
+    return XCE_OK;
+}
+
+static void channel_closed(void *arg)
+{
+    struct xce_client *client = arg;
+
+    client->n_closing--;
+    client_awake(client);
+}
+
+static void drop_channel(struct xce_client *client, struct client_server *server)
+{
+    if (!server->channel)
+        return;
+    client->n_closing++;
+    grpc_channel_close(server->channel, channel_closed, client);
+    server->channel = NULL;
+}
+
+static void close_channels(struct xce_client *client)
+{
+    for (size_t i = 0; i < client->n_servers; i++)
+        drop_channel(client, &client->servers[i]);
+    while (client->n_closing)
+        client_step(client, 1000);
+}
+
+void xce_client_free(struct xce_client *client)
+{
+    if (!client)
+        return;
+    while (!LIST_EMPTY(&client->watches))
+        watch_orphan(LIST_FIRST(&client->watches));
+    if (client->servers)
+        close_channels(client);
+    if (client->loop)
+        loop_free(client->loop);
+    conf_free(client->conf);
+    free(client->servers);
+    free(client->servers_text);
+    free(client);
+}
+
+const char *xce_client_message(const struct xce_client *client)
+{
+    return client->message;
+}
+
+const char *xce_client_servers(const struct xce_client *client)
+{
+    return client->servers_text;
+}
+
+int client_fail(struct xce_client *client, int code, const char *format, ...)
+{
+    char text[2 * XCE_MESSAGE_MAX];
+    va_list args;
+    int n;
+
+    va_start(args, format);
+    n = vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (n < 0)
+        n = 0;
+    if ((size_t)n >= sizeof text)
+        n = sizeof text - 1;
+    text_escape(text, (size_t)n, client->message, sizeof client->message);
+    return code;
+}
+
+int64_t client_timeout(const struct xce_client *client, const struct xce_call *call)
+{
+    return pick(call ? call->timeout_ms : 0, client->timeout_ms);
+}
+
+void client_step(struct xce_client *client, int timeout_ms)
+{
+    loop_step(client->loop, timeout_ms);
+}
+
+void client_awake(struct xce_client *client)
+{
+    loop_stop(client->loop);
+}
+
+int client_channel(struct xce_client *client, struct grpc_channel **ret)
+{
+    struct client_server *server = &client->servers[client->current];
+
+    if (!server->channel) {
+        int r = grpc_channel_new(client->loop, server->target, NULL, &server->channel);
+
+        if (r < 0)
+            return r;
+    }
+    *ret = server->channel;
+    return 0;
+}
+
+void client_leave_server(struct xce_client *client, size_t i, bool unreached)
+{
+    if (unreached)
+        drop_channel(client, &client->servers[i]);
+    /* Several calls may say so of the same one. */
+    if (client->current == i)
+        client->current = (i + 1) % client->n_servers;
+}
+
+void client_saw_time(struct xce_client *client, int64_t cluster_ms)
+{
+    if (cluster_ms < client->cluster_ms)
+        return;
+    client->cluster_ms = cluster_ms;
+    client->cluster_seen_ms = loop_now_fresh_ms();
+}
+
+int64_t client_jitter(struct xce_client *client, int64_t delay_ms)
+{
+    int64_t quarter = delay_ms / 4;
+
+    /* xorshift64: spreading needs no more. */
+    client->random ^= client->random << 13;
+    client->random ^= client->random >> 7;
+    client->random ^= client->random << 17;
+    if (!quarter)
+        return delay_ms;
+    return delay_ms - quarter + (int64_t)(client->random % (uint64_t)(2 * quarter + 1));
+}
+
+enum xce_code client_code(enum grpc_status status)
+{
+    switch (status) {
+    case GRPC_OK:
+        return XCE_OK;
+    case GRPC_INVALID_ARGUMENT:
+    case GRPC_OUT_OF_RANGE:
+        return XCE_INVALID;
+    case GRPC_NOT_FOUND:
+    case GRPC_PERMISSION_DENIED:
+    case GRPC_UNAUTHENTICATED:
+        return XCE_NOT_FOUND;
+    case GRPC_UNAVAILABLE:
+        return XCE_UNREACHABLE;
+    case GRPC_DEADLINE_EXCEEDED:
+        return XCE_TIMEOUT;
+    case GRPC_RESOURCE_EXHAUSTED:
+        return XCE_EXHAUSTED;
+    case GRPC_ALREADY_EXISTS:
+        return XCE_EXISTS;
+    case GRPC_FAILED_PRECONDITION:
+    case GRPC_ABORTED:
+        return XCE_PRECONDITION;
+    case GRPC_UNIMPLEMENTED:
+        return XCE_UNSUPPORTED;
+    default:
+        return XCE_FAILED;
+    }
+}

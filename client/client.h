@@ -1,0 +1,67 @@
+/* What the parts of libxce share of a client. One thread. */
+#ifndef XCE_CLIENT_CLIENT_H
+#define XCE_CLIENT_CLIENT_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "common/net/grpc.h"
+#include "common/net/loop.h"
+#include "xce/client.h"
+
+struct conf;
+
+struct client_server {
+    const char *target;
+    struct grpc_channel *channel; /* NULL until it is needed */
+};
+
+struct xce_client {
+    struct loop *loop;
+    struct conf *conf;
+    char *servers_text;
+    struct client_server *servers;
+    size_t n_servers, current; /* current: the one that answered last */
+    size_t n_closing;          /* channels that were dropped and are not gone yet */
+    int64_t timeout_ms, patience_ms;
+    LIST_HEAD(, xce_watch) watches;
+    LIST_HEAD(, call_attempt) attempts; /* under way, also those nobody waits for any more */
+    struct xce_request request;         /* of the last changing call */
+    bool request_seen;                  /* a server may have seen it */
+    int64_t cluster_ms,
+        cluster_seen_ms; /* newest cluster time seen in a reply, and when (loop time) */
+    uint64_t random;
+    char message[XCE_MESSAGE_MAX];
+};
+
+/* Keep what a failed call says, made safe. Returns code. */
+int client_fail(struct xce_client *client, int code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* How long a call may take. */
+int64_t client_timeout(const struct xce_client *client, const struct xce_call *call);
+
+/* The channel of the current server, connected or not. 0; -ENOMEM, -EMFILE. */
+int client_channel(struct xce_client *client, struct grpc_channel **ret);
+/* Server i did not do: ask another one next time. unreached: no connection came about; its channel is dropped, so that it
+ * is tried again when our backoff says so, not when the channel's does. */
+void client_leave_server(struct xce_client *client, size_t i, bool unreached);
+
+/* Run the loop for at most timeout_ms, or until client_awake was called in it: something that a caller waits for is there. */
+void client_step(struct xce_client *client, int timeout_ms);
+void client_awake(struct xce_client *client);
+
+/* A reply bore this cluster time. */
+void client_saw_time(struct xce_client *client, int64_t cluster_ms);
+
+/* delay_ms give or take a quarter, so that many clients do not come back at once. */
+int64_t client_jitter(struct xce_client *client, int64_t delay_ms);
+
+/* What a status of gRPC means to our caller. */
+enum xce_code client_code(enum grpc_status status);
+
+/* For client.c. */
+void watch_orphan(struct xce_watch *watch);
+
+#endif

@@ -1,0 +1,506 @@
+/* LeaseService, save Watch. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/call.h"
+#include "client/client.h"
+#include "client/request.h"
+#include "client/result.h"
+#include "client/verb.h"
+
+#define OUT_OF_MEMORY(client) client_fail(client, XCE_FAILED, "out of memory")
+
+#define METHOD(verb, reply)                                                                        \
+    {                                                                                              \
+        "/xce.v1.LeaseService/" verb, &xce__v1__##reply##__descriptor                              \
+    }
+
+static const char create_suffix[] = ":create";
+
+static void fill_owner(const struct xce_owner *owner, Xce__V1__OwnerSpec *ret)
+{
+    xce__v1__owner_spec__init(ret);
+    ret->name = verb_bytes(owner->name);
+    ret->uid = owner->uid;
+    ret->gid = owner->gid;
+}
+
+/* ---- acquire ---- */
+
+/* One spec as a message: the message first, so that an array of these can be walked. */
+struct spec_message {
+    Xce__V1__LeaseSpec spec;
+    Xce__V1__OwnerSpec owner;
+};
+
+static int fill_nodes(struct pb_arena *arena, const struct xce_spec *spec, Xce__V1__LeaseSpec *ret)
+{
+    if (!spec->n_nodes)
+        return 0;
+    ret->nodes = pb_arena_alloc(arena, spec->n_nodes * sizeof *ret->nodes);
+    if (!ret->nodes)
+        return -ENOMEM;
+    for (size_t i = 0; i < spec->n_nodes; i++)
+        ret->nodes[i] = verb_bytes(spec->nodes[i]);
+    ret->n_nodes = spec->n_nodes;
+    return 0;
+}
+
+static void fill_write_path(const char *text, Xce__V1__WritePathSpec *ret)
+{
+    size_t suffix = sizeof create_suffix - 1;
+
+    xce__v1__write_path_spec__init(ret);
+    ret->path = verb_bytes(text);
+    if (ret->path.len > suffix && !strcmp(text + ret->path.len - suffix, create_suffix)) {
+        ret->path.len -= suffix;
+        ret->create = true;
+    }
+}
+
+static int fill_write_paths(struct pb_arena *arena, const struct xce_spec *spec,
+                            Xce__V1__LeaseSpec *ret)
+{
+    Xce__V1__WritePathSpec *items;
+
+    if (!spec->n_write_paths)
+        return 0;
+    items = pb_arena_alloc(arena, spec->n_write_paths * sizeof *items);
+    ret->write_paths = pb_arena_alloc(arena, spec->n_write_paths * sizeof *ret->write_paths);
+    if (!items || !ret->write_paths)
+        return -ENOMEM;
+    for (size_t i = 0; i < spec->n_write_paths; i++) {
+        fill_write_path(spec->write_paths[i], &items[i]);
+        ret->write_paths[i] = &items[i];
+    }
+    ret->n_write_paths = spec->n_write_paths;
+    return 0;
+}
+
+static int fill_spec(struct pb_arena *arena, const struct xce_spec *spec, struct spec_message *ret)
+{
+    Xce__V1__LeaseSpec *message = &ret->spec;
+
+    xce__v1__lease_spec__init(message);
+    message->pool = verb_bytes(spec->pool);
+    message->job = verb_bytes(spec->job);
+    message->all_nodes = spec->all_nodes;
+    message->gids = (uint32_t *)(uintptr_t)spec->gids;
+    message->n_gids = spec->n_gids;
+    if (spec->ttl_ms == XCE_TTL_NONE) {
+        message->lifetime_case = XCE__V1__LEASE_SPEC__LIFETIME_TTL_NONE;
+        message->ttl_none = true;
+    } else if (spec->ttl_ms) {
+        message->lifetime_case = XCE__V1__LEASE_SPEC__LIFETIME_TTL_MS;
+        message->ttl_ms = spec->ttl_ms;
+    }
+    if (spec->owner) {
+        fill_owner(spec->owner, &ret->owner);
+        message->owner = &ret->owner;
+    }
+    if (fill_nodes(arena, spec, message) < 0)
+        return -ENOMEM;
+    return fill_write_paths(arena, spec, message);
+}
+
+static int fill_acquire(struct pb_arena *arena, const struct xce_acquire *acquire,
+                        Xce__V1__AcquireRequest *ret)
+{
+    size_t n = acquire->n_specs;
+    struct spec_message *specs = pb_arena_alloc(arena, n * sizeof *specs);
+
+    ret->leases = pb_arena_alloc(arena, n * sizeof *ret->leases);
+    if (!specs || !ret->leases)
+        return -ENOMEM;
+    for (size_t i = 0; i < n; i++) {
+        if (fill_spec(arena, &acquire->specs[i], &specs[i]) < 0)
+            return -ENOMEM;
+        ret->leases[i] = &specs[i].spec;
+    }
+    ret->n_leases = n;
+    ret->wait = acquire->wait;
+    ret->adopt = acquire->adopt;
+    return 0;
+}
+
+/* ret->items out of n messages. */
+static int take_leases(struct pb_arena *arena, Xce__V1__Lease *const *messages, size_t n,
+                       struct xce_leases *ret)
+{
+    struct xce_lease *items = pb_arena_alloc(arena, (n + 1) * sizeof *items);
+
+    if (!items)
+        return -ENOMEM;
+    for (size_t i = 0; i < n; i++)
+        if (result_lease(arena, messages[i], &items[i]) < 0)
+            return -ENOMEM;
+    ret->items = items;
+    ret->n = n;
+    return 0;
+}
+
+static int acquire_reply(struct xce_client *client, struct pb_arena *arena,
+                         const Xce__V1__AcquireReply *reply, size_t wanted, struct xce_leases *ret)
+{
+    request_answered(client, reply->info);
+    if (reply->n_leases != wanted)
+        return client_fail(client, XCE_FAILED, "the server answered with %zu leases, not %zu",
+                           reply->n_leases, wanted);
+    if (take_leases(arena, reply->leases, reply->n_leases, ret) < 0)
+        return OUT_OF_MEMORY(client);
+    if (reply->info) {
+        ret->revision = reply->info->revision;
+        ret->now_ms = reply->info->now_ms;
+    }
+    return XCE_OK;
+}
+
+int xce_lease_acquire(struct xce_client *client, const struct xce_call *call,
+                      const struct xce_acquire *acquire, struct xce_leases **ret)
+{
+    static const struct call_method method = METHOD("Acquire", acquire_reply);
+    Xce__V1__AcquireRequest request = XCE__V1__ACQUIRE_REQUEST__INIT;
+    Xce__V1__RequestId id = XCE__V1__REQUEST_ID__INIT;
+    int64_t deadline_ms = loop_now_fresh_ms() + client_timeout(client, call);
+    struct xce_call timed = {0};
+    struct xce_leases *leases;
+    ProtobufCMessage *reply;
+    int code;
+
+    if (acquire->n_specs < 1 || acquire->n_specs > XCE_BATCH_MAX)
+        return client_fail(client, XCE_INVALID, "%zu leases at once: must be 1 to %d",
+                           acquire->n_specs, XCE_BATCH_MAX);
+    leases = result_new(sizeof *leases);
+    if (!leases || fill_acquire(result_arena(leases), acquire, &request) < 0) {
+        xce_free(leases);
+        return OUT_OF_MEMORY(client);
+    }
+    request.request = &id;
+    code = request_prepare(client, call, true, &id);
+    if (code == XCE_OK) {
+        /* Asking for the time has cost some of it. */
+        timed.timeout_ms = deadline_ms - loop_now_fresh_ms();
+        if (timed.timeout_ms < 1)
+            timed.timeout_ms = 1;
+        code = call_run(client, &timed, &method, &request.base, result_arena(leases), &reply);
+    }
+    if (code == XCE_OK)
+        code = acquire_reply(client, result_arena(leases), (Xce__V1__AcquireReply *)reply,
+                             acquire->n_specs, leases);
+    if (code != XCE_OK)
+        xce_free(leases);
+    else
+        *ret = leases;
+    return code;
+}
+
+/* ---- what answers with one lease ---- */
+
+static int run_for_lease(struct xce_client *client, const struct xce_call *call,
+                         const struct call_method *method, const ProtobufCMessage *request,
+                         struct xce_lease **ret)
+{
+    struct xce_lease *lease = result_new(sizeof *lease);
+    const Xce__V1__LeaseReply *reply;
+    ProtobufCMessage *message;
+    int code;
+
+    if (!lease)
+        return OUT_OF_MEMORY(client);
+    code = call_run(client, call, method, request, result_arena(lease), &message);
+    if (code == XCE_OK) {
+        reply = (Xce__V1__LeaseReply *)message;
+        request_answered(client, reply->info);
+        if (!reply->lease)
+            code = client_fail(client, XCE_FAILED, "the server's answer holds no lease");
+        else if (result_lease(result_arena(lease), reply->lease, lease) < 0)
+            code = OUT_OF_MEMORY(client);
+    }
+    if (code != XCE_OK)
+        xce_free(lease);
+    else
+        *ret = lease;
+    return code;
+}
+
+int xce_lease_renew(struct xce_client *client, const struct xce_call *call, uint64_t lease,
+                    uint32_t epoch, int64_t ttl_ms, struct xce_lease **ret)
+{
+    static const struct call_method method = METHOD("Renew", lease_reply);
+    Xce__V1__RenewRequest request = XCE__V1__RENEW_REQUEST__INIT;
+    Xce__V1__RequestId id = XCE__V1__REQUEST_ID__INIT;
+    int code = request_prepare(client, call, false, &id);
+
+    if (code != XCE_OK)
+        return code;
+    request.request = &id;
+    request.lease = lease;
+    request.epoch = epoch;
+    request.ttl_ms = ttl_ms;
+    return run_for_lease(client, call, &method, &request.base, ret);
+}
+
+int xce_lease_release(struct xce_client *client, const struct xce_call *call, uint64_t lease,
+                      uint32_t epoch, const char *node, struct xce_lease **ret)
+{
+    static const struct call_method method = METHOD("Release", lease_reply);
+    Xce__V1__ReleaseRequest request = XCE__V1__RELEASE_REQUEST__INIT;
+    Xce__V1__RequestId id = XCE__V1__REQUEST_ID__INIT;
+    int code = request_prepare(client, call, false, &id);
+
+    if (code != XCE_OK)
+        return code;
+    request.request = &id;
+    request.lease = lease;
+    request.epoch = epoch;
+    request.node = verb_bytes(node);
+    return run_for_lease(client, call, &method, &request.base, ret);
+}
+
+int xce_lease_revoke(struct xce_client *client, const struct xce_call *call, uint64_t lease,
+                     uint32_t epoch, const char *reason, struct xce_lease **ret)
+{
+    static const struct call_method method = METHOD("Revoke", lease_reply);
+    Xce__V1__RevokeRequest request = XCE__V1__REVOKE_REQUEST__INIT;
+    Xce__V1__RequestId id = XCE__V1__REQUEST_ID__INIT;
+    int code = request_prepare(client, call, false, &id);
+
+    if (code != XCE_OK)
+        return code;
+    request.request = &id;
+    request.lease = lease;
+    request.epoch = epoch;
+    request.reason = verb_bytes(reason);
+    return run_for_lease(client, call, &method, &request.base, ret);
+}
+
+/* ---- reads ---- */
+
+static int fill_key(struct xce_client *client, const struct xce_key *key, Xce__V1__OwnerSpec *owner,
+                    Xce__V1__LeaseKey *ret)
+{
+    switch (key->kind) {
+    case XCE_BY_LEASE:
+        ret->key_case = XCE__V1__LEASE_KEY__KEY_LEASE;
+        ret->lease = key->lease;
+        return XCE_OK;
+    case XCE_BY_UID:
+        ret->key_case = XCE__V1__LEASE_KEY__KEY_UID;
+        ret->uid = key->uid;
+        return XCE_OK;
+    case XCE_BY_NAME:
+        ret->key_case = XCE__V1__LEASE_KEY__KEY_NAME;
+        ret->name = verb_bytes(key->text);
+        return XCE_OK;
+    case XCE_BY_JOB:
+        ret->key_case = XCE__V1__LEASE_KEY__KEY_JOB;
+        ret->job = verb_bytes(key->text);
+        if (key->owner) {
+            fill_owner(key->owner, owner);
+            ret->owner = owner;
+        }
+        return XCE_OK;
+    }
+    return client_fail(client, XCE_INVALID, "no such kind of key: %d", (int)key->kind);
+}
+
+int xce_lease_get(struct xce_client *client, const struct xce_call *call, const struct xce_key *key,
+                  struct xce_lease **ret)
+{
+    static const struct call_method method = METHOD("Get", lease_reply);
+    Xce__V1__LeaseKey request = XCE__V1__LEASE_KEY__INIT;
+    Xce__V1__OwnerSpec owner;
+    int code = fill_key(client, key, &owner, &request);
+
+    if (code != XCE_OK)
+        return code;
+    return run_for_lease(client, call, &method, &request.base, ret);
+}
+
+static int fill_filter(struct pb_arena *arena, const struct xce_lease_filter *filter,
+                       Xce__V1__ListLeasesRequest *ret)
+{
+    ret->all = filter->all;
+    ret->pool = verb_bytes(filter->pool);
+    ret->job = verb_bytes(filter->job);
+    ret->node = verb_bytes(filter->node);
+    ret->quarantined = filter->quarantined;
+    ret->page_size = filter->page_size;
+    ret->after = filter->after;
+    if (filter->has_owner) {
+        ret->owner_filter_case = XCE__V1__LIST_LEASES_REQUEST__OWNER_FILTER_OWNER_UID;
+        ret->owner_uid = filter->owner_uid;
+    }
+    if (!filter->n_states)
+        return 0;
+    ret->states = pb_arena_alloc(arena, filter->n_states * sizeof *ret->states);
+    if (!ret->states)
+        return -ENOMEM;
+    for (size_t i = 0; i < filter->n_states; i++)
+        ret->states[i] = (Xce__V1__LeaseState)filter->states[i];
+    ret->n_states = filter->n_states;
+    return 0;
+}
+
+static int list_reply(struct xce_client *client, struct pb_arena *arena,
+                      const Xce__V1__ListLeasesReply *reply, struct xce_leases *ret)
+{
+    client_saw_time(client, reply->now_ms);
+    ret->next = reply->next;
+    ret->revision = reply->revision;
+    ret->now_ms = reply->now_ms;
+    return take_leases(arena, reply->leases, reply->n_leases, ret) < 0 ? OUT_OF_MEMORY(client)
+                                                                       : XCE_OK;
+}
+
+int xce_lease_list(struct xce_client *client, const struct xce_call *call,
+                   const struct xce_lease_filter *filter, struct xce_leases **ret)
+{
+    static const struct call_method method = METHOD("List", list_leases_reply);
+    static const struct xce_lease_filter everything;
+    Xce__V1__ListLeasesRequest request = XCE__V1__LIST_LEASES_REQUEST__INIT;
+    struct xce_leases *leases = result_new(sizeof *leases);
+    ProtobufCMessage *reply;
+    int code;
+
+    if (!leases || fill_filter(result_arena(leases), filter ? filter : &everything, &request) < 0) {
+        xce_free(leases);
+        return OUT_OF_MEMORY(client);
+    }
+    code = call_run(client, call, &method, &request.base, result_arena(leases), &reply);
+    if (code == XCE_OK)
+        code = list_reply(client, result_arena(leases), (Xce__V1__ListLeasesReply *)reply, leases);
+    if (code != XCE_OK)
+        xce_free(leases);
+    else
+        *ret = leases;
+    return code;
+}
+
+/* ---- explain and history ---- */
+
+static int explain_reply(struct pb_arena *arena, const Xce__V1__ExplainReply *reply,
+                         struct xce_explanation *ret)
+{
+    struct xce_waiting *waits = pb_arena_alloc(arena, (reply->n_waits + 1) * sizeof *waits);
+
+    if (!waits)
+        return -ENOMEM;
+    for (size_t i = 0; i < reply->n_waits; i++) {
+        const Xce__V1__Waiting *wait = reply->waits[i];
+
+        waits[i] = (struct xce_waiting){
+            .what = wait->what,
+            .state = wait->state,
+            .detail = wait->detail,
+            .since_ms = wait->since_ms,
+            .until_ms = wait->until_ms,
+            .cure = wait->cure,
+        };
+    }
+    ret->waits = waits;
+    ret->n_waits = reply->n_waits;
+    ret->summary = reply->summary;
+    ret->revision = reply->revision;
+    if (reply->lease) {
+        struct xce_lease *lease = pb_arena_alloc(arena, sizeof *lease);
+
+        if (!lease || result_lease(arena, reply->lease, lease) < 0)
+            return -ENOMEM;
+        ret->lease = lease;
+    }
+    return 0;
+}
+
+int xce_lease_explain(struct xce_client *client, const struct xce_call *call,
+                      const struct xce_key *key, struct xce_explanation **ret)
+{
+    static const struct call_method method = METHOD("Explain", explain_reply);
+    Xce__V1__LeaseKey request = XCE__V1__LEASE_KEY__INIT;
+    struct xce_explanation *explanation;
+    Xce__V1__OwnerSpec owner;
+    ProtobufCMessage *reply;
+    int code = fill_key(client, key, &owner, &request);
+
+    if (code != XCE_OK)
+        return code;
+    explanation = result_new(sizeof *explanation);
+    if (!explanation)
+        return OUT_OF_MEMORY(client);
+    code = call_run(client, call, &method, &request.base, result_arena(explanation), &reply);
+    if (code == XCE_OK &&
+        explain_reply(result_arena(explanation), (Xce__V1__ExplainReply *)reply, explanation) < 0)
+        code = OUT_OF_MEMORY(client);
+    if (code != XCE_OK)
+        xce_free(explanation);
+    else
+        *ret = explanation;
+    return code;
+}
+
+static int fill_history(struct xce_client *client, const struct xce_key *key,
+                        Xce__V1__HistoryRequest *ret)
+{
+    switch (key->kind) {
+    case XCE_BY_LEASE:
+        ret->who_case = XCE__V1__HISTORY_REQUEST__WHO_LEASE;
+        ret->lease = key->lease;
+        return XCE_OK;
+    case XCE_BY_UID:
+        ret->who_case = XCE__V1__HISTORY_REQUEST__WHO_UID;
+        ret->uid = key->uid;
+        return XCE_OK;
+    case XCE_BY_NAME:
+        ret->who_case = XCE__V1__HISTORY_REQUEST__WHO_NAME;
+        ret->name = verb_bytes(key->text);
+        return XCE_OK;
+    case XCE_BY_JOB:
+        break;
+    }
+    return client_fail(client, XCE_INVALID, "history is kept by uid, lease and name");
+}
+
+static int history_reply(struct pb_arena *arena, const Xce__V1__HistoryReply *reply,
+                         struct xce_history *ret)
+{
+    struct xce_past *items = pb_arena_alloc(arena, (reply->n_entries + 1) * sizeof *items);
+
+    if (!items)
+        return -ENOMEM;
+    for (size_t i = 0; i < reply->n_entries; i++)
+        result_past(reply->entries[i], &items[i]);
+    ret->items = items;
+    ret->n = reply->n_entries;
+    ret->revision = reply->revision;
+    ret->complete = reply->complete;
+    return 0;
+}
+
+int xce_lease_history(struct xce_client *client, const struct xce_call *call,
+                      const struct xce_key *key, int64_t at_ms, uint32_t limit,
+                      struct xce_history **ret)
+{
+    static const struct call_method method = METHOD("History", history_reply);
+    Xce__V1__HistoryRequest request = XCE__V1__HISTORY_REQUEST__INIT;
+    struct xce_history *history;
+    ProtobufCMessage *reply;
+    int code = fill_history(client, key, &request);
+
+    if (code != XCE_OK)
+        return code;
+    history = result_new(sizeof *history);
+    if (!history)
+        return OUT_OF_MEMORY(client);
+    request.at_ms = at_ms;
+    request.limit = limit;
+    code = call_run(client, call, &method, &request.base, result_arena(history), &reply);
+    if (code == XCE_OK &&
+        history_reply(result_arena(history), (Xce__V1__HistoryReply *)reply, history) < 0)
+        code = OUT_OF_MEMORY(client);
+    if (code != XCE_OK)
+        xce_free(history);
+    else
+        *ret = history;
+    return code;
+}

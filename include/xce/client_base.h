@@ -1,0 +1,117 @@
+/* libxce: the client itself, how calls are made and how they fail. Read client.h first. */
+#ifndef XCE_CLIENT_BASE_H
+#define XCE_CLIENT_BASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define XCE_API __attribute__((visibility("default")))
+
+struct xce_client;
+struct xce_watch;
+
+/* Numbers never change. 0 to 6 are also what leasectl exits with; with the others it exits 1. */
+enum xce_code {
+    XCE_OK = 0,
+    /* Something inside; the message says what. */
+    XCE_FAILED = 1,
+    /* The request can not be right, whatever the state. */
+    XCE_INVALID = 2,
+    /* Not there, or not yours to see or do. */
+    XCE_NOT_FOUND = 3,
+    /* No server could be reached, or none leads. */
+    XCE_UNREACHABLE = 4,
+    /* The deadline passed. Of a change: the outcome is not known; repeat it under its id (xce_client_request). */
+    XCE_TIMEOUT = 5,
+    /* No free uid, a quota, a full disk, a limit. */
+    XCE_EXHAUSTED = 6,
+    /* (owner, job), pool or node: there is one of that name. */
+    XCE_EXISTS = 7,
+    /* Not in this state: an overlap, a node that is not ready, a lease that has gone on since. */
+    XCE_PRECONDITION = 8,
+    /* This server does not know it. */
+    XCE_UNSUPPORTED = 9,
+};
+
+/* "ok", "failed", "invalid_argument", "not_found", "unavailable", "deadline_exceeded", "resource_exhausted",
+ * "already_exists", "failed_precondition", "unimplemented". Static; any thread. */
+XCE_API const char *xce_code_name(int code);
+
+#define XCE_MESSAGE_MAX 512 /* bytes with NUL */
+
+/* ---- the client ---- */
+
+#define XCE_SERVER_DEFAULT "unix:/run/xce/leased.sock"
+#define XCE_CONF_DEFAULT   "/etc/xce/client.conf"
+
+/* All zero = the defaults. */
+struct xce_client_options {
+    /* Where leased is: "unix:/run/xce/leased.sock"; several, any of which may be asked, with commas between. NULL: the
+     * environment variable XCE_SERVER (not in a set-id process), else Server= of the configuration, else
+     * XCE_SERVER_DEFAULT. */
+    const char *server;
+    /* NULL: XCE_CONF_DEFAULT, which may be missing; else it must be there. */
+    const char *conf;
+    /* Deadline of a call that names none. 0: Timeout= of the configuration, else 30 s. */
+    int64_t timeout_ms;
+    /* Give up with XCE_UNREACHABLE when for so long no server could be reached or none led, although the deadline is not
+     * over. 0: ConnectTimeout= of the configuration, else 10 s. */
+    int64_t patience_ms;
+};
+
+/* Make a client; nothing is connected yet. options may be NULL; they are copied.
+ * XCE_OK; XCE_INVALID (server, configuration), XCE_FAILED (memory, descriptors): why (may be NULL) holds a sentence. */
+XCE_API int xce_client_new(const struct xce_client_options *options, struct xce_client **ret,
+                           char why[XCE_MESSAGE_MAX]);
+
+/* Close what is open, watches too. NULL is fine. */
+XCE_API void xce_client_free(struct xce_client *client);
+
+/* What the last call that failed had to say: one sentence, no control characters, at most XCE_MESSAGE_MAX - 1 bytes. Dies
+ * with the next call on this client. Never NULL. */
+XCE_API const char *xce_client_message(const struct xce_client *client);
+
+/* The servers as they were configured. Lives as long as the client. */
+XCE_API const char *xce_client_servers(const struct xce_client *client);
+
+/* Free a result of any call below. NULL is fine. Any thread. */
+XCE_API void xce_free(void *result);
+
+/* ---- request ids ---- */
+
+#define XCE_REQUEST_ID_MIN 16
+#define XCE_REQUEST_ID_MAX 64
+
+/* The same id again, from the same user, gets the same answer for at least ten minutes; with another content it is
+ * XCE_INVALID. issued_ms lets leased refuse a copy that comes so late that the id is forgotten (XCE_PRECONDITION). */
+struct xce_request {
+    uint8_t id[XCE_REQUEST_ID_MAX];
+    size_t id_len;     /* XCE_REQUEST_ID_MIN to XCE_REQUEST_ID_MAX bytes of any value */
+    int64_t issued_ms; /* cluster time when the id was made; 0 = not known */
+};
+
+/* How a call is made. NULL = all zero. */
+struct xce_call {
+    int64_t timeout_ms; /* deadline from now; 0 = the client's */
+    /* Changes only. NULL: one is made for this call. Give one that was kept to repeat a call whose outcome is unknown. */
+    const struct xce_request *request;
+};
+
+/* Make a request id that may be kept before the call is made, so that also a crash of the caller loses nothing. May ask a
+ * server for the cluster time. XCE_OK; XCE_UNREACHABLE, XCE_TIMEOUT, XCE_FAILED. */
+XCE_API int xce_request_new(struct xce_client *client, int64_t timeout_ms, struct xce_request *ret);
+
+/* The id that the last changing call on this client was made under, if a server may have seen it; id_len 0 = none has, there
+ * is nothing to repeat. */
+XCE_API void xce_client_request(const struct xce_client *client, struct xce_request *ret);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,180 @@
+/* libxce: pools and nodes, for administrators. Read client.h first. */
+#ifndef XCE_CLIENT_CLUSTER_H
+#define XCE_CLIENT_CLUSTER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "xce/client_base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- pools ---- */
+
+enum xce_pool_state {
+    XCE_POOL_OPEN = 1,
+    XCE_POOL_RETIRING = 2, /* no new leases; gone when empty */
+};
+/* "open", "retiring"; "unknown". Static. */
+XCE_API const char *xce_pool_state_word(int state);
+
+struct xce_range {
+    uint32_t first, last; /* both belong to it */
+};
+
+enum xce_witnesses {
+    XCE_WITNESSES_CONNECTED = 0,
+    XCE_WITNESSES_ALL = 1,
+};
+
+/* 0 and NULL in a request: the default (create), unchanged (set). */
+struct xce_pool_settings {
+    int64_t ttl_min_ms, ttl_max_ms, ttl_default_ms, cooldown_ms, ready_timeout_ms, validity_ms;
+    bool witnesses_set; /* request: witnesses counts */
+    int witnesses;      /* enum xce_witnesses */
+    bool max_per_owner_set;
+    uint32_t max_per_owner; /* 0 = no limit */
+    const char *home, *shell;
+};
+
+struct xce_pool_counts {
+    uint32_t free, granted, active, draining, normalising, cooling, retired, blocked, quarantined;
+};
+
+struct xce_blocked {
+    uint32_t uid;
+    const char *node; /* who saw it */
+    const char *reason, *detail;
+    int64_t since_ms; /* wall time */
+};
+
+struct xce_pool {
+    const char *name;
+    struct xce_range range;
+    int state; /* enum xce_pool_state */
+    const char *prefix;
+    struct xce_pool_settings settings;
+    const struct xce_range *directory_ranges;
+    size_t n_directory_ranges;
+    bool directory_none;
+    bool has_counts; /* false: not shown to this caller */
+    struct xce_pool_counts counts;
+    const struct xce_blocked *blocked; /* at most 1000 */
+    size_t n_blocked;
+    uint64_t revision;
+    int64_t
+        next_due_ms; /* wall time when the next uid becomes free if nothing hinders it; 0 = not known */
+};
+
+struct xce_pools {
+    const struct xce_pool *items;
+    size_t n;
+    uint64_t revision;
+};
+
+struct xce_pool_spec {
+    const char *name;
+    struct xce_range range;
+    /* Exactly one of the two is the administrator's answer to: which uids does your directory service give out? */
+    const struct xce_range *directory_ranges;
+    size_t n_directory_ranges;
+    bool directory_none;
+    struct xce_pool_settings settings;
+};
+
+/* XCE_INVALID or XCE_PRECONDITION: an overlap; the message names it. XCE_EXISTS: there is a pool of that name. */
+XCE_API int xce_pool_create(struct xce_client *client, const struct xce_call *call,
+                            const struct xce_pool_spec *spec, struct xce_pool **ret);
+/* spec->range.last: grow to it, 0 = unchanged (range.first must be 0); no directory answer = unchanged. */
+XCE_API int xce_pool_set(struct xce_client *client, const struct xce_call *call,
+                         const struct xce_pool_spec *spec, struct xce_pool **ret);
+
+/* Reads. */
+XCE_API int xce_pool_get(struct xce_client *client, const struct xce_call *call, const char *name,
+                         struct xce_pool **ret);
+XCE_API int xce_pool_list(struct xce_client *client, const struct xce_call *call,
+                          struct xce_pools **ret);
+
+/* A uid that was blocked may be leased again; a pool leases nothing more and is gone when it is empty. */
+XCE_API int xce_pool_unblock(struct xce_client *client, const struct xce_call *call,
+                             const char *name, uint32_t uid, struct xce_pool **ret);
+XCE_API int xce_pool_retire(struct xce_client *client, const struct xce_call *call,
+                            const char *name, struct xce_pool **ret);
+
+struct xce_suggestion {
+    struct xce_range range;
+    const char *const *rejected; /* why lower candidates were passed over */
+    size_t n_rejected;
+};
+
+/* A range of count uids (0 = 65536) that overlaps with nothing known. */
+XCE_API int xce_pool_suggest(struct xce_client *client, const struct xce_call *call, uint32_t count,
+                             const struct xce_range *directory_ranges, size_t n_directory_ranges,
+                             struct xce_suggestion **ret);
+
+/* ---- nodes ---- */
+
+enum xce_node_state {
+    XCE_NODE_READY = 1,
+    XCE_NODE_DRAINING = 2,
+    XCE_NODE_CORDONED = 3,
+    XCE_NODE_LOST = 4,
+    XCE_NODE_UNKNOWN = 5,
+    XCE_NODE_FENCED = 6,
+};
+/* "ready", ...; "unknown" also for a number that this library does not know. Static. */
+XCE_API const char *xce_node_state_word(int state);
+
+struct xce_node {
+    const char *node;
+    int state;                  /* enum xce_node_state */
+    const char *reason, *actor; /* of the last verb or of the state; who gave the verb */
+    const char *machine_id, *boot_id;
+    uint64_t session, watermark;
+    uint32_t leases;  /* not free, this node a member */
+    int64_t heard_ms; /* wall time of the last heartbeat; 0 = never */
+    uint64_t revision, hello_revision;
+    bool connected;
+    bool drained; /* draining and no lease left on it */
+};
+
+struct xce_nodes {
+    const struct xce_node *items;
+    size_t n;
+    uint64_t revision;
+};
+
+/* One node; all of them, by name. XCE_NOT_FOUND: not registered. */
+XCE_API int xce_node_get(struct xce_client *client, const struct xce_call *call, const char *node,
+                         struct xce_node **ret);
+XCE_API int xce_node_list(struct xce_client *client, const struct xce_call *call,
+                          struct xce_nodes **ret);
+
+/* drain: finish what is there, no new leases, then `drained`. cordon: no new leases. undrain: take either back.
+ * sweep: look now. forget: only a fenced node, or a drained one with a clean watermark. reason may be NULL. */
+XCE_API int xce_node_drain(struct xce_client *client, const struct xce_call *call, const char *node,
+                           const char *reason, struct xce_node **ret);
+XCE_API int xce_node_undrain(struct xce_client *client, const struct xce_call *call,
+                             const char *node, const char *reason, struct xce_node **ret);
+XCE_API int xce_node_cordon(struct xce_client *client, const struct xce_call *call,
+                            const char *node, const char *reason, struct xce_node **ret);
+XCE_API int xce_node_sweep(struct xce_client *client, const struct xce_call *call, const char *node,
+                           const char *reason, struct xce_node **ret);
+XCE_API int xce_node_forget(struct xce_client *client, const struct xce_call *call,
+                            const char *node, const char *reason, struct xce_node **ret);
+
+/* The caller swears that this machine, in this boot, is off: its leases are freed on that word. */
+struct xce_oath {
+    const char *node, *reason, *machine_id, *boot_id;
+};
+XCE_API int xce_node_fence(struct xce_client *client, const struct xce_call *call,
+                           const struct xce_oath *oath, struct xce_node **ret);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
