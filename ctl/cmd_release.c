@@ -1,0 +1,149 @@
+/* leasectl release: give leases back. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/json.h"
+#include "ctl/ctl.h"
+#include "ctl/target.h"
+#include "ctl/verb.h"
+#include "ctl/view.h"
+#include "ctl/wait.h"
+
+enum {
+    /* Of --wait, without --timeout. */
+    WAIT_TIMEOUT_MS = 10 * 60 * 1000,
+};
+
+struct release_options {
+    struct target target;
+    const char *node;
+    const char *wait;
+};
+
+static const char *const wait_words[] = {"clean", "free", NULL};
+
+static const struct option_entry options[] = {
+    TARGET_OPTIONS(struct release_options),
+    TARGET_OPTIONS_JOB(struct release_options),
+    {"node", 0, OPTION_TEXT, offsetof(struct release_options, node), "NODE",
+     "let go of this member alone", NULL},
+    {"wait", 'w', OPTION_OPTIONAL, offsetof(struct release_options, wait), "clean|free",
+     "wait until all members have proved it clean, or the uid is free", wait_words},
+    {NULL, 0, 0, 0, NULL, NULL, NULL},
+};
+
+/* One lease; *ret (may stay NULL) is the caller's to free. */
+static int release(struct ctl *ctl, const struct release_options *given, const char *word,
+                   struct xce_lease **ret)
+{
+    struct xce_call call = ctl_call(ctl);
+    struct xce_lease *lease;
+    int status = target_find(ctl, &given->target, word, &lease), code;
+
+    if (status != EXIT_OK)
+        return status;
+    code = xce_lease_release(ctl->client, &call, lease->lease, lease->epoch, given->node, ret);
+    xce_free(lease);
+    return code == XCE_OK ? EXIT_OK : ctl_failed_change(ctl, code);
+}
+
+static int wait_all(struct ctl *ctl, const struct release_options *given,
+                    struct xce_lease *const *leases, size_t n)
+{
+    enum wait_for what = !strcmp(given->wait, "free") ? WAIT_FREE : WAIT_CLEAN;
+    int64_t timeout_ms = ctl->globals.timeout_ms ? ctl->globals.timeout_ms : WAIT_TIMEOUT_MS;
+    int64_t deadline_ms = clock_mono_ms() + timeout_ms;
+    int worst = EXIT_OK;
+
+    for (size_t i = 0; i < n; i++) {
+        int status = wait_lease(ctl, leases[i], what, deadline_ms);
+
+        if (worst == EXIT_OK)
+            worst = status;
+    }
+    return worst;
+}
+
+static int print(struct ctl *ctl, struct xce_lease *const *leases, size_t n, bool many)
+{
+    struct json *object, *array;
+    struct output *output;
+    int status = EXIT_OK;
+
+    if (!many)
+        return n ? view_lease(ctl, leases[0]) : EXIT_OK;
+    if (ctl->globals.json) {
+        object = json_new_object();
+        array = json_new_array();
+        for (size_t i = 0; i < n; i++)
+            json_append(array, view_lease_json(leases[i]));
+        json_set(object, "leases", array);
+        return ctl_print_json(ctl, object);
+    }
+    output = output_new(ctl, &view_leases);
+    if (!output)
+        return EXIT_FAILED;
+    for (size_t i = 0; i < n && status == EXIT_OK; i++)
+        status = output_add(output, leases[i], 1);
+    if (status == EXIT_OK)
+        return output_print(output);
+    output_free(output);
+    return status;
+}
+
+/* All that can be released are; the first failure is the status. */
+static int release_all(struct ctl *ctl, const struct release_options *given, size_t n, char **words)
+{
+    struct xce_lease **leases = calloc(n, sizeof(struct xce_lease *));
+    int worst = EXIT_OK, status;
+    size_t done = 0;
+
+    if (!leases)
+        return ctl_fail(ctl, XCE_FAILED, "out of memory");
+    for (size_t i = 0; i < n; i++) {
+        status = release(ctl, given, words ? words[i] : NULL, &leases[done]);
+        if (status == EXIT_OK)
+            done++;
+        else if (worst == EXIT_OK)
+            worst = status;
+    }
+    if (given->wait && worst == EXIT_OK)
+        worst = wait_all(ctl, given, leases, done);
+    /* With --json there is one object on stdout: the error, if there was one. */
+    if (worst == EXIT_OK || !ctl->globals.json) {
+        status = print(ctl, leases, done, n > 1);
+        if (worst == EXIT_OK)
+            worst = status;
+    }
+    for (size_t i = 0; i < done; i++)
+        xce_free(leases[i]);
+    free(leases);
+    return worst;
+}
+
+static int exec(struct ctl *ctl, void *memory, int n_words, char **words)
+{
+    const struct release_options *given = memory;
+    int status = output_check(ctl, &view_leases);
+
+    if (status != EXIT_OK)
+        return status;
+    if (given->wait && given->node)
+        return ctl_usage(ctl, "--wait: is for a whole lease, not for one --node");
+    return release_all(ctl, given, n_words ? (size_t)n_words : 1, n_words ? words : NULL);
+}
+
+const struct verb cmd_release = {
+    .name = "release",
+    .args = "[TARGET...]",
+    .summary = "Give a lease back",
+    .more = TARGET_HELP
+    "\n"
+    "Whatever still runs under the uid is killed. The uid is leased again only\n"
+    "when every member has proved it clean and the cool-down is over.",
+    .options = options,
+    .memory = sizeof(struct release_options),
+    .words_most = -1,
+    .exec = exec,
+};

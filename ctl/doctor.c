@@ -1,0 +1,100 @@
+#include "ctl/doctor.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/fsutil.h"
+
+enum {
+    FILE_MOST = 64 << 20, /* an /etc/passwd of a large site */
+    FINDINGS_MOST = 4096,
+};
+
+const struct doctor_check doctor_checks[] = {
+    {"leased", doctor_check_leased},     {"map", doctor_check_map},
+    {"node", doctor_check_node},         {"nsswitch", doctor_check_nsswitch},
+    {"nss", doctor_check_nss},           {"nscd", doctor_check_nscd},
+    {"accounts", doctor_check_accounts}, {"ranges", doctor_check_ranges},
+    {"clock", doctor_check_clock},       {"permissions", doctor_check_permissions},
+    {"kernel", doctor_check_kernel},
+};
+const size_t doctor_n_checks = sizeof doctor_checks / sizeof doctor_checks[0];
+
+void doctor_found(struct doctor *doctor, enum severity severity, const char *check,
+                  const char *cure, const char *format, ...)
+{
+    struct finding *grown, finding = {.severity = severity, .check = check};
+    va_list args;
+
+    if (doctor->n_findings >= FINDINGS_MOST)
+        return;
+    va_start(args, format);
+    if (vasprintf(&finding.message, format, args) < 0)
+        finding.message = NULL;
+    va_end(args);
+    finding.cure = cure ? strdup(cure) : NULL;
+    grown = reallocarray(doctor->findings, doctor->n_findings + 1, sizeof *grown);
+    if (!finding.message || (cure && !finding.cure) || !grown) {
+        doctor->out_of_memory = true;
+        free(finding.message);
+        free(finding.cure);
+        if (grown)
+            doctor->findings = grown;
+        return;
+    }
+    grown[doctor->n_findings++] = finding;
+    doctor->findings = grown;
+}
+
+const char *doctor_path(const struct doctor *doctor, const char *path, char *ret, size_t size)
+{
+    snprintf(ret, size, "%s%s", doctor->root, path);
+    return ret;
+}
+
+char *doctor_read(const struct doctor *doctor, const char *path)
+{
+    char full[PATH_MAX], *text;
+    int r = fs_read_file(AT_FDCWD, doctor_path(doctor, path, full, sizeof full), FILE_MOST, &text,
+                         NULL);
+
+    if (r < 0) {
+        errno = -r;
+        return NULL;
+    }
+    return text;
+}
+
+const struct doctor_range *doctor_overlap(const struct doctor *doctor, uint32_t first,
+                                          uint32_t last)
+{
+    for (size_t i = 0; i < doctor->n_ranges; i++)
+        if (first <= doctor->ranges[i].last && last >= doctor->ranges[i].first)
+            return &doctor->ranges[i];
+    return NULL;
+}
+
+void doctor_add_range(struct doctor *doctor, uint32_t first, uint32_t last)
+{
+    for (size_t i = 0; i < doctor->n_ranges; i++)
+        if (doctor->ranges[i].first == first && doctor->ranges[i].last == last)
+            return;
+    if (doctor->n_ranges < XCE_RANGES_MAX)
+        doctor->ranges[doctor->n_ranges++] = (struct doctor_range){first, last};
+}
+
+void doctor_done(struct doctor *doctor)
+{
+    for (size_t i = 0; i < doctor->n_findings; i++) {
+        free(doctor->findings[i].message);
+        free(doctor->findings[i].cure);
+    }
+    free(doctor->findings);
+    if (doctor->have_map)
+        map_close(&doctor->map);
+}

@@ -1,0 +1,121 @@
+#include "ctl/node_verb.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/hostlist.h"
+#include "common/json.h"
+#include "common/mem.h"
+#include "ctl/ctl.h"
+#include "ctl/view.h"
+
+/* What came of the nodes so far. */
+struct result {
+    struct ctl *ctl;
+    struct xce_node *nodes; /* shallow copies; what they point to is kept in `kept` */
+    struct xce_node **kept;
+    size_t n;
+    struct json *errors; /* with --json and more than one node */
+    int status;
+};
+
+static void failed(struct result *result, const char *node, int code)
+{
+    struct ctl *ctl = result->ctl;
+    struct json *error;
+
+    if (result->status == EXIT_OK)
+        result->status = ctl_exit(code);
+    if (!result->errors) {
+        (void)ctl_fail(ctl, code, "%s: %s", node, xce_client_message(ctl->client));
+        return;
+    }
+    error = json_new_object();
+    json_set_string(error, "node", node);
+    json_set_string(error, "code", xce_code_name(code));
+    json_set_string(error, "message", xce_client_message(ctl->client));
+    json_append(result->errors, error);
+}
+
+/* Nobody answers for one node: nobody will for the others. */
+static bool hopeless(int code)
+{
+    return code == XCE_UNREACHABLE || code == XCE_TIMEOUT;
+}
+
+static void run_all(struct result *result, const struct hostlist *list, const char *reason,
+                    node_verb_fn verb)
+{
+    struct xce_call call = ctl_call(result->ctl);
+
+    for (size_t i = 0; i < list->n; i++) {
+        struct xce_node *node;
+        int code = verb(result->ctl->client, &call, list->names[i], reason, &node);
+
+        if (code != XCE_OK) {
+            failed(result, list->names[i], code);
+            if (hopeless(code))
+                return;
+            continue;
+        }
+        result->kept[result->n] = node;
+        result->nodes[result->n++] = *node;
+    }
+}
+
+static int print_json(struct result *result)
+{
+    struct json *object = json_new_object(), *array = json_new_array();
+
+    for (size_t i = 0; i < result->n; i++)
+        json_append(array, view_node_json(&result->nodes[i]));
+    json_set(object, "nodes", array);
+    json_set(object, "errors", mem_take(result->errors));
+    return ctl_print_json(result->ctl, object);
+}
+
+static int print(struct result *result, bool many)
+{
+    struct ctl *ctl = result->ctl;
+
+    if (ctl->globals.json && many)
+        return print_json(result);
+    if (!result->n)
+        return EXIT_OK;
+    if (ctl->globals.json)
+        return ctl_print_json(ctl, view_node_json(&result->nodes[0]));
+    return output_rows(ctl, &view_nodes, result->nodes, result->n);
+}
+
+int node_verb_run(struct ctl *ctl, const char *hostlist, const char *reason, node_verb_fn verb)
+{
+    AUTO(hostlist_done) struct hostlist list = {0};
+    struct result result = {.ctl = ctl};
+    struct err err = {0};
+    int status = output_check(ctl, &view_nodes);
+
+    if (status == EXIT_OK && hostlist_expand(hostlist, strlen(hostlist), 0, &list, &err) < 0)
+        status = ctl_usage(ctl, "NODES: %s", err.text);
+    if (status == EXIT_OK)
+        status = ctl_connect(ctl);
+    if (status != EXIT_OK)
+        return status;
+    result.nodes = calloc(list.n, sizeof *result.nodes);
+    result.kept = calloc(list.n, sizeof(struct xce_node *));
+    if (!result.nodes || !result.kept) {
+        result.status = ctl_fail(ctl, XCE_FAILED, "out of memory");
+    } else {
+        if (ctl->globals.json && list.n > 1)
+            result.errors = json_new_array();
+        run_all(&result, &list, reason, verb);
+        status = print(&result, list.n > 1);
+        if (result.status == EXIT_OK)
+            result.status = status;
+    }
+    for (size_t i = 0; i < result.n; i++)
+        xce_free(result.kept[i]);
+    json_free(result.errors);
+    free(result.nodes);
+    free(result.kept);
+    return result.status;
+}

@@ -1,0 +1,28 @@
+/* Leases, pools and nodes as tables and as JSON: the one place that knows the schema of docs/cli-json.md. */
+#ifndef XCE_CTL_VIEW_H
+#define XCE_CTL_VIEW_H
+
+#include "ctl/output.h"
+#include "xce/client.h"
+
+struct ctl;
+struct json;
+
+extern const struct output_table view_leases, view_pools, view_nodes;
+
+struct json *view_lease_json(const struct xce_lease *lease);
+struct json *view_pool_json(const struct xce_pool *pool);
+struct json *view_node_json(const struct xce_node *node);
+
+/* One object: JSON if asked for, else a table of one row. An exit status. */
+int view_lease(struct ctl *ctl, const struct xce_lease *lease);
+int view_pool(struct ctl *ctl, const struct xce_pool *pool);
+int view_node(struct ctl *ctl, const struct xce_node *node);
+
+/* Pieces of tables. Time: RFC 3339, nothing for 0. */
+void view_time(struct buf *buf, int64_t wall_ms);
+struct json *view_strings_json(const char *const *items, size_t n);
+struct json *view_owner_json(const struct xce_owner *owner);
+void view_strings(struct buf *buf, const char *const *items, size_t n);
+
+#endif

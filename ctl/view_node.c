@@ -1,0 +1,127 @@
+#include "common/json.h"
+#include "ctl/ctl.h"
+#include "ctl/view.h"
+
+#define CELL(name) static void cell_##name(const void *row, struct buf *buf)
+#define NODE       ((const struct xce_node *)row)
+
+CELL(node)
+{
+    buf_adds(buf, NODE->node);
+}
+
+CELL(state)
+{
+    buf_adds(buf, xce_node_state_word(NODE->state));
+}
+
+CELL(drained)
+{
+    buf_adds(buf, NODE->drained ? "yes" : "no");
+}
+
+CELL(connected)
+{
+    buf_adds(buf, NODE->connected ? "yes" : "no");
+}
+
+CELL(leases)
+{
+    buf_add_u64(buf, NODE->leases);
+}
+
+CELL(heard)
+{
+    if (NODE->heard_ms)
+        view_time(buf, NODE->heard_ms);
+    else
+        buf_adds(buf, "never");
+}
+
+CELL(watermark)
+{
+    buf_add_u64(buf, NODE->watermark);
+}
+
+CELL(session)
+{
+    buf_add_u64(buf, NODE->session);
+}
+
+CELL(reason)
+{
+    buf_adds(buf, NODE->reason);
+}
+
+CELL(actor)
+{
+    buf_adds(buf, NODE->actor);
+}
+
+CELL(machine_id)
+{
+    buf_adds(buf, NODE->machine_id);
+}
+
+CELL(boot_id)
+{
+    buf_adds(buf, NODE->boot_id);
+}
+
+CELL(hello_revision)
+{
+    buf_add_u64(buf, NODE->hello_revision);
+}
+
+CELL(revision)
+{
+    buf_add_u64(buf, NODE->revision);
+}
+
+static const struct output_column columns[] = {
+    {"node", true, false, cell_node},
+    {"state", true, false, cell_state},
+    {"connected", true, false, cell_connected},
+    {"drained", false, false, cell_drained},
+    {"leases", true, true, cell_leases},
+    {"heard", true, false, cell_heard},
+    {"watermark", false, true, cell_watermark},
+    {"session", false, true, cell_session},
+    {"actor", false, false, cell_actor},
+    {"machine_id", false, false, cell_machine_id},
+    {"boot_id", false, false, cell_boot_id},
+    {"hello_revision", false, true, cell_hello_revision},
+    {"revision", false, true, cell_revision},
+    {"reason", true, false, cell_reason},
+};
+
+const struct output_table view_nodes = {columns, sizeof columns / sizeof columns[0],
+                                        sizeof(struct xce_node)};
+
+struct json *view_node_json(const struct xce_node *node)
+{
+    struct json *object = json_new_object();
+
+    json_set_string(object, "node", node->node);
+    json_set_string(object, "state", xce_node_state_word(node->state));
+    json_set_string(object, "reason", node->reason);
+    json_set_string(object, "actor", node->actor);
+    json_set_string(object, "machine_id", node->machine_id);
+    json_set_string(object, "boot_id", node->boot_id);
+    json_set_bool(object, "connected", node->connected);
+    json_set_bool(object, "drained", node->drained);
+    json_set_u64(object, "leases", node->leases);
+    json_set_time(object, "heard", node->heard_ms);
+    json_set_u64(object, "session", node->session);
+    json_set_u64(object, "watermark", node->watermark);
+    json_set_u64(object, "hello_revision", node->hello_revision);
+    json_set_u64(object, "revision", node->revision);
+    return object;
+}
+
+int view_node(struct ctl *ctl, const struct xce_node *node)
+{
+    if (ctl->globals.json)
+        return ctl_print_json(ctl, view_node_json(node));
+    return output_rows(ctl, &view_nodes, node, 1);
+}
