@@ -4,7 +4,7 @@
  *     fault_memory(3);      the third allocation from here on fails, once
  *     r = engine_open(...);
  *     assert_true(fault_end());     true = it came to that, and the fault is no longer set
- * One fault at a time; for the whole process. */
+ * One fault at a time; for the whole process: calls of the test itself and of tests/lib count, too. */
 #ifndef XCE_TESTS_LIB_FAULT_H
 #define XCE_TESTS_LIB_FAULT_H
 
