@@ -27,7 +27,7 @@ enum map_want {
 
 /* A private, checked copy. pair and gids are set only if wanted, and if the record has a name. */
 struct map_entry {
-    struct xce_map_record record;
+    struct xce_map_record record __attribute__((aligned(16)));
     struct xce_map_pair pair;
     /* a sum, then n_gids of record; room for whole blocks, copied by words */
     uint32_t gids[XCE_GIDS_MAX + 1 + 15] __attribute__((aligned(8)));
