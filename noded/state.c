@@ -525,6 +525,16 @@ static void dirty_again(struct state *state)
     state->dirty.n = kept;
 }
 
+void state_sweep_now(struct state *state)
+{
+    for (size_t i = 0; i < state->dirty.n; i++) {
+        struct seen *seen = table_find(&state->table, state->dirty.items[i]);
+        if (seen && seen->slot)
+            seen->slot->retry_ms = 0;
+    }
+    state->next_due_ms = 0;
+}
+
 void state_elapse(struct state *state, int64_t now_ms)
 {
     state->now_ms = now_ms;
@@ -694,6 +704,7 @@ enum state_standing state_standing(const struct state *state, uint32_t uid)
 void state_count(const struct state *state, struct state_counts *ret)
 {
     *ret = state->counts;
+    ret->vetting = state->vets.n_running || state->vets.waiting.n;
     ret->busy = state->persists.n_running || state->persists.waiting.n || state->vets.n_running ||
                 state->vets.waiting.n || state->sweeps.n_running || state->sweeps.waiting.n ||
                 state->sweeps_again.n_running || state->sweeps_again.waiting.n;

@@ -122,6 +122,11 @@ struct state_pool {
     uint32_t first, last;
     int64_t validity_ms;
     enum state_pool_check check;
+    /* The caller's notes, kept while the range stays the same. */
+    bool passed_once; /* on this machine */
+    bool wants_check;
+    bool listed; /* in a full list that is coming in */
+    bool over;   /* its validity has passed, and what was here was ended */
 };
 
 enum {
@@ -129,11 +134,14 @@ enum {
     STATE_POOL_CHANGED = 1, /* new, or with another range: unchecked now */
 };
 
-/* Add or change; check in it is not looked at. STATE_POOL_*; -ENOBUFS more than XCE_RANGES_MAX. */
+/* Add or change; check in it is not looked at, notes are taken when it is new or changed. STATE_POOL_*; -ENOBUFS more than XCE_RANGES_MAX. */
 int state_pool_set(struct state *state, const struct state_pool *pool);
 void state_pool_gone(struct state *state, const char *name);
 void state_pool_checked(struct state *state, const char *name, bool passed);
 const struct state_pool *state_pools(const struct state *state, size_t *ret_n);
+/* For its notes. NULL = no such. */
+struct state_pool *state_pool_named(struct state *state, const char *name);
+struct state_pool *state_pool_at(struct state *state, size_t i);
 /* NULL = of no pool. */
 const struct state_pool *state_pool_of(const struct state *state, uint32_t uid);
 
@@ -156,6 +164,9 @@ void state_stray(struct state *state, uint32_t uid, const char *detail);
 /* This node ends by itself what is here in that pool (validity has passed). */
 void state_end_pool(struct state *state, const char *name);
 
+/* Somebody wants to know: what is dirty is looked at again now. */
+void state_sweep_now(struct state *state);
+
 void state_elapse(struct state *state, int64_t now_ms);
 /* Begin what is waiting. now_ms: for the time of what is said. */
 void state_flush(struct state *state, int64_t now_ms);
@@ -174,7 +185,8 @@ enum state_standing state_standing(const struct state *state, uint32_t uid);
 
 struct state_counts {
     size_t leases, here, ended, named, retired, dirty;
-    bool busy; /* a persist, vet or sweep is under way or waiting */
+    bool busy;    /* a persist, vet or sweep is under way or waiting */
+    bool vetting; /* a vet is */
 };
 
 /* O(1). */

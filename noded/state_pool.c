@@ -6,7 +6,7 @@
 
 #include "noded/state_inside.h"
 
-static struct state_pool *pool_named(struct state *state, const char *name)
+struct state_pool *state_pool_named(struct state *state, const char *name)
 {
     for (size_t i = 0; i < state->n_pools; i++)
         if (strcmp(state->pools[i].name, name) == 0)
@@ -16,7 +16,7 @@ static struct state_pool *pool_named(struct state *state, const char *name)
 
 int state_pool_set(struct state *state, const struct state_pool *pool)
 {
-    struct state_pool *old = pool_named(state, pool->name);
+    struct state_pool *old = state_pool_named(state, pool->name);
 
     if (old && old->first == pool->first && old->last == pool->last) {
         old->validity_ms = pool->validity_ms;
@@ -33,7 +33,7 @@ int state_pool_set(struct state *state, const struct state_pool *pool)
 
 void state_pool_gone(struct state *state, const char *name)
 {
-    struct state_pool *pool = pool_named(state, name);
+    struct state_pool *pool = state_pool_named(state, name);
 
     if (pool)
         *pool = state->pools[--state->n_pools];
@@ -41,7 +41,7 @@ void state_pool_gone(struct state *state, const char *name)
 
 void state_pool_checked(struct state *state, const char *name, bool passed)
 {
-    struct state_pool *pool = pool_named(state, name);
+    struct state_pool *pool = state_pool_named(state, name);
 
     if (pool)
         pool->check = passed ? POOL_PASSED : POOL_FAILED;
@@ -59,4 +59,9 @@ const struct state_pool *state_pool_of(const struct state *state, uint32_t uid)
         if (uid >= state->pools[i].first && uid <= state->pools[i].last)
             return &state->pools[i];
     return NULL;
+}
+
+struct state_pool *state_pool_at(struct state *state, size_t i)
+{
+    return i < state->n_pools ? &state->pools[i] : NULL;
 }

@@ -1,0 +1,278 @@
+/* Passes over the pools' ranges: whatever runs under a uid that is not here is ended and reported; what somebody else has an
+ * account for is only reported. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/log.h"
+#include "common/mem.h"
+#include "common/net/loop.h"
+#include "noded/noded_inside.h"
+#include "noded/reason.h"
+
+#define KILL_WAIT_MS 2000
+
+/* look (thread) ─▶ judge ─▶ ask about accounts ─▶ end (thread) ─▶ report */
+struct pass {
+    struct noded *n;
+    struct span {
+        uint32_t first, last;
+    } spans[XCE_RANGES_MAX];
+    size_t n_spans;
+    bool clean;
+    struct sweep look, end;
+    struct state_epoch *suspects; /* sorted */
+    size_t n_suspects;
+    struct verdicts found; /* what of each suspect, for the report */
+    uint32_t *numbers;
+    size_t n_numbers;
+    struct sweep_list list;
+};
+
+/* ---- small lists ---- */
+
+void uid_list_add(struct uid_list *list, const struct state_epoch *entry)
+{
+    mem_must_grow(&list->items, &list->cap, list->n + 1, sizeof(*list->items));
+    list->items[list->n++] = *entry;
+}
+
+bool uid_list_has(const struct uid_list *list, uint32_t uid)
+{
+    for (size_t i = 0; i < list->n; i++)
+        if (list->items[i].uid == uid)
+            return true;
+    return false;
+}
+
+void noded_block(struct noded *n, uint32_t uid, unsigned reason, const char *detail)
+{
+    if (uid_list_has(&n->blocked, uid))
+        return;
+    uid_list_add(&n->blocked, &(struct state_epoch){.uid = uid});
+    log_error(
+        LOG_FIELDS(.message_id = LOG_ID_BLOCKED, .uid = uid),
+        "the uid is in a pool, but not free on this machine (%s: %s): nothing of it is touched",
+        reason_word((enum reason)reason), detail);
+    session_block(n->session, uid, reason, detail);
+}
+
+/* ---- the end of a pass ---- */
+
+static void pass_finish(struct pass *p)
+{
+    struct noded *n = p->n;
+
+    if (guard_end(&n->guard, loop_now_ms(n->loop), p->clean))
+        session_watermark(n->session, n->guard.watermark);
+    sweep_done(&p->look);
+    sweep_done(&p->end);
+    verdicts_done(&p->found);
+    free(p->suspects);
+    free(p->numbers);
+    free(p);
+    noded_touch(n);
+}
+
+/* ---- end what must not be ---- */
+
+static bool may_end(uint32_t id, void *arg)
+{
+    struct pass *p = arg;
+    struct noded *n = p->n;
+
+    return sweep_list_has(id, &p->list) && !atomic_load(&n->stopping) &&
+           !node_map_here(&n->guarder.map, id);
+}
+
+static void end_work(void *arg)
+{
+    struct pass *p = arg;
+
+    sweep_run(&p->end, SWEEP_RUNNING);
+}
+
+static void ended(int r, void *arg)
+{
+    struct pass *p = arg;
+    struct noded *n = p->n;
+
+    noded_offload_done(n);
+    for (size_t i = 0; i < p->n_numbers; i++) {
+        uint32_t uid = p->numbers[i];
+        const struct state_verdict *v = verdicts_of(&p->found, uid);
+        const struct sweep_finding *left = sweep_verdict(&p->end, uid);
+        if (left && left->reason != REASON_PROCESS)
+            log_error(LOG_FIELDS(.message_id = LOG_ID_STRAY, .uid = uid),
+                      "something runs under the uid, which is not here, and does not end: %s: %s",
+                      reason_word(left->reason), left->detail);
+        else
+            log_warning(LOG_FIELDS(.message_id = LOG_ID_STRAY, .uid = uid),
+                        "ended what ran under the uid, which is not here: %s", v ? v->detail : "");
+        state_stray(n->state, uid, v ? v->detail : "");
+    }
+    pass_finish(p);
+}
+
+static void asked(struct noded *n, bool failed, const struct verdicts *found, void *arg)
+{
+    struct pass *p = arg;
+
+    for (size_t i = 0; !failed && i < p->n_suspects; i++) {
+        uint32_t uid = p->suspects[i].uid;
+        const struct state_verdict *v = verdicts_of(found, uid);
+        if (!v)
+            p->numbers[p->n_numbers++] = uid;
+        else if (v->reason != REASON_SCAN_FAILED)
+            noded_block(n, uid, v->reason, v->detail);
+    }
+    if (failed)
+        log_warning(NULL,
+                    "the name services do not answer: what runs and is not here is left alone");
+    if (p->n_numbers == 0 || atomic_load(&n->stopping)) {
+        pass_finish(p);
+        return;
+    }
+    p->list = (struct sweep_list){p->numbers, p->n_numbers};
+    p->end = (struct sweep){
+        .places = &n->guarder.places,
+        .ids = {p->numbers[0], p->numbers[p->n_numbers - 1], may_end, p},
+        .remove = true,
+        .wait_ms = KILL_WAIT_MS,
+    };
+    n->guarder.min = p->end.ids.min;
+    n->guarder.max = p->end.ids.max;
+    noded_offload(n, end_work, ended, p);
+}
+
+/* ---- judge ---- */
+
+static int by_uid(const void *a, const void *b)
+{
+    uint32_t x = ((const struct state_epoch *)a)->uid, y = ((const struct state_epoch *)b)->uid;
+
+    return x < y ? -1 : x > y;
+}
+
+static void suspect_add(struct pass *p, uint32_t uid)
+{
+    for (size_t i = 0; i < p->n_suspects; i++)
+        if (p->suspects[i].uid == uid)
+            return;
+    p->suspects[p->n_suspects++] = (struct state_epoch){.uid = uid};
+}
+
+/* What one finding says of this node: nothing against it if it has become here meanwhile, if leased waits for our sweep of
+ * it anyway, or if it is somebody's and leased knows. */
+static void finding_judge(struct pass *p, const struct sweep_finding *f)
+{
+    struct noded *n = p->n;
+    const struct state_pool *pool;
+
+    if (f->uid == 0) {
+        log_warning(NULL, "a look at what runs here failed: %s", f->detail);
+        p->clean = false;
+        return;
+    }
+    switch (state_standing(n->state, f->uid)) {
+    case STANDS_HERE:
+    case STANDS_SWEPT:
+        return;
+    default:
+        break;
+    }
+    if (uid_list_has(&n->blocked, f->uid))
+        return;
+    p->clean = false;
+    pool = state_pool_of(n->state, f->uid);
+    if (!pool || pool->check != POOL_PASSED) {
+        log_error(LOG_FIELDS(.message_id = LOG_ID_STRAY, .uid = f->uid),
+                  "something runs under the uid (%s), in a pool that is not guarded here",
+                  f->detail);
+        return;
+    }
+    suspect_add(p, f->uid);
+    if (!verdicts_of(&p->found, f->uid))
+        verdicts_add(&p->found, f->uid, 0, f->reason, f->detail);
+}
+
+static void looked(int r, void *arg)
+{
+    struct pass *p = arg;
+    struct noded *n = p->n;
+
+    noded_offload_done(n);
+    p->clean = r == 0 && !n->guarder.map.unsure && !p->look.overflow;
+    p->suspects = mem_must_calloc(p->look.n_findings + 1, sizeof(*p->suspects));
+    p->numbers = mem_must_calloc(p->look.n_findings + 1, sizeof(*p->numbers));
+    for (size_t i = 0; i < p->look.n_findings; i++)
+        finding_judge(p, &p->look.findings[i]);
+    if (p->n_suspects == 0 || atomic_load(&n->stopping)) {
+        pass_finish(p);
+        return;
+    }
+    qsort(p->suspects, p->n_suspects, sizeof(*p->suspects), by_uid);
+    noded_ask(n, p->suspects, p->n_suspects, asked, p);
+}
+
+/* ---- look ---- */
+
+static bool is_not_here(uint32_t id, void *arg)
+{
+    struct pass *p = arg;
+
+    for (size_t i = 0; i < p->n_spans; i++)
+        if (id >= p->spans[i].first && id <= p->spans[i].last)
+            return !node_map_here(&p->n->guarder.map, id);
+    return false;
+}
+
+static void look_work(void *arg)
+{
+    struct pass *p = arg;
+
+    sweep_run(&p->look, SWEEP_RUNNING);
+}
+
+static void pass_begin(struct noded *n, int64_t now_ms)
+{
+    struct pass *p = mem_must_calloc(1, sizeof(*p));
+    size_t n_pools;
+    const struct state_pool *pools = state_pools(n->state, &n_pools);
+    uint32_t min = UINT32_MAX, max = 0;
+
+    p->n = n;
+    for (size_t i = 0; i < n_pools; i++) {
+        p->spans[p->n_spans++] = (struct span){pools[i].first, pools[i].last};
+        min = pools[i].first < min ? pools[i].first : min;
+        max = pools[i].last > max ? pools[i].last : max;
+    }
+    noded_looker_ready(n, &n->guarder);
+    n->guarder.min = min;
+    n->guarder.max = max;
+    p->look = (struct sweep){
+        .places = &n->guarder.places,
+        .ids = {min, max, is_not_here, p},
+    };
+    /* While a list is coming in the map does not hold all up to any revision. */
+    guard_begin(&n->guard, now_ms, n->complete && !n->listing ? n->revision : 0);
+    noded_offload(n, look_work, looked, p);
+}
+
+static bool is_named(const struct noded *n)
+{
+    struct state_counts counts;
+
+    state_count(n->state, &counts);
+    return counts.ended || counts.named || counts.retired;
+}
+
+int64_t noded_guard_next_ms(const struct noded *n)
+{
+    return guard_next_ms(&n->guard, is_named(n), n->complete && !n->listing);
+}
+
+void noded_guard_settle(struct noded *n, int64_t now_ms)
+{
+    if (!atomic_load(&n->stopping) && now_ms >= noded_guard_next_ms(n))
+        pass_begin(n, now_ms);
+}

@@ -1,0 +1,220 @@
+/* The inside of struct noded, shared by noded.c and its parts: each part is a group of members and the functions below it.
+ *
+ * One thread: the loop's. What blocks is a job on a thread of the pool, at most one of each kind at a time; a job has a struct
+ * of its own and touches nothing of struct noded but what is said here. */
+#ifndef XCE_NODED_NODED_INSIDE_H
+#define XCE_NODED_NODED_INSIDE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <time.h>
+
+#include "common/fsutil.h"
+#include "map/name.h"
+#include "noded/accounts.h"
+#include "noded/conf.h"
+#include "noded/epochs.h"
+#include "noded/map_writer.h"
+#include "noded/session.h"
+#include "noded/state.h"
+#include "noded/state_guard.h"
+#include "noded/sweep/sweep.h"
+#include "noded/unit/bus.h"
+
+struct loop;
+struct loop_soon;
+struct loop_timer;
+struct loop_signal;
+
+#define ROOTS_MAX 80
+
+/* Which accounts were asked about lately and are nobody's: what was looked at ahead of its grant. */
+struct ahead {
+    uint32_t uid, epoch;
+    int64_t checked_ms;
+};
+#define AHEAD_PLACES 4096 /* a power of two; a uid has one place */
+
+/* What a guard or sweep thread uses, and nobody else meanwhile. */
+struct looker {
+    struct bus *bus;
+    struct sweep_units units;
+    struct sweep_places places;
+    char prefix[NAME_PREFIX_MAX + 1];
+    struct node_map_reader map;
+    atomic_bool *stopping;
+    uint32_t min, max; /* uids */
+};
+
+struct uid_list {
+    struct state_epoch *items;
+    size_t n, cap;
+};
+
+/* Findings about uids. */
+struct verdicts {
+    struct state_verdict *items; /* details are owned */
+    size_t n, cap;
+};
+
+struct noded {
+    struct loop *loop;
+    struct conf **conf;
+    const struct noded_settings *settings;
+    char node[TEXT_NODE_MAX + 1];
+    char machine_id[FS_ID_BUF], boot_id[FS_ID_BUF];
+    char map_path[256], pools_path[256], epochs_path[256], clean_path[256];
+    char prefix[NAME_PREFIX_MAX + 1]; /* "" = not known yet */
+    char *argv_accounts[3];
+    int lock_fd;
+
+    struct state *state;
+    struct epochs *epochs;
+    struct node_map *map;
+    struct session *session;
+    struct accounts *accounts;
+    struct loop_soon *soon;   /* noded_settle */
+    struct loop_timer *timer; /* noded_settle at a certain time */
+    struct loop_timer *beat;
+    struct loop_timer *watchdog, *patience;
+    struct loop_signal *signals[3];
+    atomic_bool stopping;
+    unsigned n_jobs; /* on other threads */
+    bool reload_wanted;
+
+    /* what leased has told */
+    bool had_session;
+    uint64_t revision, written; /* of the state, and noted in the map */
+    uint8_t incarnation[SESSION_INCARNATION_MAX];
+    size_t incarnation_len;
+    bool complete; /* the state holds all up to revision: a resume is possible */
+    bool listing;  /* a full list is coming in */
+    bool clean_start;
+    int64_t heard_ms, started_ms; /* boot time */
+    enum session_node as_node;
+    char status[200];
+
+    /* the map */
+    bool map_failing; /* its shape could not be made: retried with each beat */
+    bool map_missed;  /* and leases were lost over it */
+    bool shape_wanted;
+    bool nscd_wanted, nscd_running;
+    struct verdicts held; /* READY, not said before nscd has forgotten */
+
+    /* noded_pools.c */
+    char checking[33];   /* the pool whose check is under way; "" = none */
+    bool checking_files; /* and only of files */
+    bool saving, save_wanted;
+    int64_t checked_ms, check_retry_ms;
+    struct timespec account_mtimes[6];
+
+    /* noded_vet.c */
+    struct ahead *ahead;         /* AHEAD_PLACES */
+    struct uid_list ahead_told;  /* next in line, as leased said last */
+    bool ahead_wanted, aheading; /* to be looked at; under way */
+    struct uid_list ahead_sweep; /* looked at ahead, to be swept when there is nothing else to do */
+    int64_t ahead_swept_ms;
+
+    /* noded_sweep.c */
+    const char *roots[ROOTS_MAX];
+    char cgroup[256];
+    struct looker sweeper, guarder;
+    bool sweeping;              /* a batch, or what was looked at ahead */
+    struct uid_list sweep_next; /* the batch that waits for it */
+    bool sweep_next_again;
+
+    /* noded_guard.c */
+    struct guard guard;
+    struct uid_list blocked; /* uids that were reported in this session */
+};
+
+/* ---- noded.c ---- */
+
+/* Something has happened: do what follows from it, soon. */
+void noded_touch(struct noded *n);
+/* A job on another thread: work(arg) there, then done(r, arg) here. */
+void noded_offload(struct noded *n, void (*work)(void *arg), void (*done)(int r, void *arg),
+                   void *arg);
+void noded_offload_done(struct noded *n);
+
+/* ---- noded_map.c: what goes into the map, and who is told ---- */
+
+int noded_map_start(struct noded *n, bool torn);
+int noded_op_map_set(const struct state_lease *lease, uint8_t flags, void *arg);
+void noded_op_map_mark(uint32_t uid, uint32_t epoch, uint8_t add, uint8_t drop, void *arg);
+void noded_op_map_retire(uint32_t uid, uint32_t epoch, uint64_t revision, void *arg);
+void noded_op_say(enum state_say what, const struct state_verdict *about, void *arg);
+/* Give the map the pools' ranges, if it has not got them. */
+void noded_map_shape(struct noded *n);
+void noded_map_beat(struct noded *n);
+/* Note how far the map is. */
+void noded_map_settle(struct noded *n);
+void noded_nscd_settle(struct noded *n);
+
+/* ---- noded_epochs.c ---- */
+
+int noded_epochs_start(struct noded *n, bool *ret_torn);
+void noded_op_persist(const struct state_epoch *entries, size_t n, void *arg);
+
+/* ---- noded_pools.c ---- */
+
+/* The pools of the last time; a file that is not sound is as none. */
+void noded_pools_start(struct noded *n);
+/* Look whether the files of accounts have changed. */
+void noded_pools_beat(struct noded *n);
+void noded_op_pool(const struct state_pool *pool, void *arg);
+void noded_op_pool_gone(const char *name, void *arg);
+/* Pools that a full list did not name are gone. */
+void noded_pools_listed(struct noded *n);
+/* Tell leased how all of them stand. */
+void noded_pools_say(struct noded *n);
+/* Begin the next check that is due. */
+void noded_pools_settle(struct noded *n, int64_t now_ms);
+int64_t noded_pools_next_ms(const struct noded *n);
+
+/* ---- noded_vet.c ---- */
+
+void noded_op_vet(const struct state_epoch *uids, size_t n, void *arg);
+void noded_op_look_ahead(const struct state_epoch *uids, size_t n, void *arg);
+void noded_vet_forget(struct noded *n); /* accounts have changed */
+void noded_vet_settle(struct noded *n, int64_t now_ms);
+
+/* ---- noded_sweep.c ---- */
+
+int noded_sweep_start(struct noded *n);
+void noded_sweep_stop(struct noded *n);
+/* Configured folders and the prefix have changed. */
+void noded_sweep_places(struct noded *n);
+void noded_op_sweep(const struct state_epoch *uids, size_t n, bool again, void *arg);
+/* Get a looker ready for its next job. */
+void noded_looker_ready(struct noded *n, struct looker *looker);
+/* Sweep uids that nobody has: done(found, arg) from the loop. false = the sweeper is busy. */
+bool noded_sweep_free(struct noded *n, const struct state_epoch *uids, size_t n_uids,
+                      void (*done)(struct noded *n, const struct verdicts *dirty));
+
+/* ---- noded_guard.c ---- */
+
+void noded_guard_settle(struct noded *n, int64_t now_ms);
+int64_t noded_guard_next_ms(const struct noded *n);
+void uid_list_add(struct uid_list *list, const struct state_epoch *entry);
+bool uid_list_has(const struct uid_list *list, uint32_t uid);
+/* Somebody else has it: tell leased and the log, once. */
+void noded_block(struct noded *n, uint32_t uid, unsigned reason, const char *detail);
+
+/* ---- noded_ask.c: asking about the accounts of many uids ---- */
+
+void verdicts_add(struct verdicts *v, uint32_t uid, uint32_t epoch, unsigned reason,
+                  const char *detail);
+void verdicts_done(struct verdicts *v);
+const struct state_verdict *verdicts_of(const struct verdicts *v, uint32_t uid);
+
+/* found: of those that somebody has, or that could not be looked at; failed: nothing is known of any. Exactly once, also at the
+ * end of the program (failed). */
+typedef void (*noded_asked_fn)(struct noded *n, bool failed, const struct verdicts *found,
+                               void *arg);
+void noded_ask(struct noded *n, const struct state_epoch *uids, size_t n_uids, noded_asked_fn done,
+               void *arg);
+
+#endif

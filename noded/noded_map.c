@@ -1,0 +1,264 @@
+/* What goes into the uid map, and who must hear of it before leased does: nscd, which keeps answers of its own. */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/err.h"
+#include "common/log.h"
+#include "common/mem.h"
+#include "common/net/loop.h"
+#include "noded/noded_inside.h"
+#include "noded/reason.h"
+
+#define NSCD_SOCKET "/run/nscd/socket"
+#define NSCD_MS     5000
+
+extern char **environ;
+
+/* ---- start ---- */
+
+static void recall(const struct state_lease *lease, bool closed, void *arg)
+{
+    state_recall_lease(arg, lease, closed);
+}
+
+int noded_map_start(struct noded *n, bool torn)
+{
+    struct node_map_past past = {0};
+    struct err err = {0};
+    int r = node_map_open(n->map_path, &n->map, &past, &err);
+
+    if (r < 0) {
+        log_error(NULL, "%s", err.text);
+        return r;
+    }
+    if (past.why)
+        log_warning(NULL, "%s: %s; it is made anew", n->map_path, past.why);
+    if (past.repaired)
+        log_notice(NULL, "%s: %u records that were being written have been repaired", n->map_path,
+                   past.repaired);
+    if (past.taken && !past.complete)
+        log_warning(NULL, "%s: damaged records were emptied", n->map_path);
+    node_map_each(n->map, recall, n->state);
+    n->clean_start = n->clean_start && past.in_order && past.complete && !torn;
+    if (past.taken && past.complete && past.revision) {
+        n->complete = true;
+        n->revision = n->written = past.revision;
+        memcpy(n->incarnation, past.incarnation, sizeof(n->incarnation));
+        n->incarnation_len = 16;
+    }
+    n->heard_ms = (int64_t)past.heard_boot_ms;
+    if (!*n->prefix)
+        (void)snprintf(n->prefix, sizeof(n->prefix), "%s", past.prefix);
+    return 0;
+}
+
+/* ---- shape and beat ---- */
+
+void noded_map_shape(struct noded *n)
+{
+    size_t n_pools;
+    const struct state_pool *pools = state_pools(n->state, &n_pools);
+    int r;
+
+    n->shape_wanted = false;
+    if (!*n->prefix)
+        return;
+    r = node_map_shape(n->map, n->prefix, pools, n_pools);
+    if (r < 0 && !n->map_failing)
+        log_error(LOG_FIELDS(.message_id = LOG_ID_DISK),
+                  "%s: cannot be made (%s): leases that are new here are refused until it can",
+                  n->map_path, err_text(r));
+    if (r == 0 && n->map_failing)
+        log_notice(LOG_FIELDS(.message_id = LOG_ID_DISK), "%s: there is room again", n->map_path);
+    n->map_failing = r < 0;
+    if (r == 0 && n->map_missed) {
+        n->map_missed = false;
+        n->complete = false;
+        session_again(n->session, "leases were missed while there was no map for them");
+    }
+}
+
+void noded_map_beat(struct noded *n)
+{
+    int64_t now_ms = loop_now_ms(n->loop);
+    int r;
+
+    if (n->map_failing || n->shape_wanted)
+        noded_map_shape(n);
+    r = node_map_beat(n->map, (uint64_t)now_ms, (uint64_t)n->heard_ms);
+    if (r < 0)
+        log_error(LOG_FIELDS(.message_id = LOG_ID_DISK),
+                  "%s: is gone and cannot be written again (%s)", n->map_path, err_text(r));
+}
+
+void noded_map_settle(struct noded *n)
+{
+    struct state_counts counts;
+
+    if (!n->complete || n->listing || n->written == n->revision)
+        return;
+    state_count(n->state, &counts);
+    /* What is being vetted is not in the map yet: after a crash it must be told again. */
+    if (counts.vetting)
+        return;
+    n->written = n->revision;
+    node_map_progress(n->map, n->revision, true);
+}
+
+/* ---- nscd ---- */
+
+struct nscd_job {
+    struct noded *n;
+    char program[256];
+    bool failed;
+};
+
+static bool nscd_wait(pid_t pid)
+{
+    auto_close int fd = pidfd_open(pid, 0);
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    int status = 0, r;
+
+    do
+        r = poll(&p, 1, NSCD_MS);
+    while (r < 0 && errno == EINTR);
+    if (r == 0)
+        (void)kill(pid, SIGKILL);
+    if (waitpid(pid, &status, 0) != pid)
+        return false;
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+static bool nscd_invalidate(const char *program, const char *table)
+{
+    char *argv[] = {(char *)(uintptr_t)program, (char *)(uintptr_t) "-i", (char *)(uintptr_t)table,
+                    NULL};
+    pid_t pid;
+
+    return posix_spawn(&pid, program, NULL, NULL, argv, environ) == 0 && nscd_wait(pid);
+}
+
+static void nscd_work(void *arg)
+{
+    struct nscd_job *job = arg;
+
+    job->failed = !nscd_invalidate(job->program, "passwd") ||
+                  !nscd_invalidate(job->program, "group");
+}
+
+static void held_say(struct noded *n)
+{
+    struct verdicts held = n->held;
+
+    n->held = (struct verdicts){0};
+    for (size_t i = 0; i < held.n; i++)
+        session_say(n->session, SAY_READY, &held.items[i]);
+    verdicts_done(&held);
+}
+
+static void nscd_done(int r, void *arg)
+{
+    struct nscd_job *job = arg;
+    struct noded *n = job->n;
+
+    noded_offload_done(n);
+    n->nscd_running = false;
+    if (r < 0 || job->failed)
+        log_warning(NULL, "%s -i failed: nscd may show what is not so any more", job->program);
+    free(job);
+    if (!n->nscd_wanted)
+        held_say(n);
+    noded_touch(n);
+}
+
+static bool nscd_is_there(const struct noded *n)
+{
+    return *n->settings->nscd && access(NSCD_SOCKET, F_OK) == 0;
+}
+
+void noded_nscd_settle(struct noded *n)
+{
+    struct nscd_job *job;
+
+    if (!n->nscd_wanted || n->nscd_running)
+        return;
+    n->nscd_wanted = false;
+    if (!nscd_is_there(n)) {
+        held_say(n);
+        return;
+    }
+    job = mem_must_calloc(1, sizeof(*job));
+    job->n = n;
+    (void)snprintf(job->program, sizeof(job->program), "%s", n->settings->nscd);
+    n->nscd_running = true;
+    noded_offload(n, nscd_work, nscd_done, job);
+}
+
+/* ---- ops ---- */
+
+int noded_op_map_set(const struct state_lease *lease, uint8_t flags, void *arg)
+{
+    struct noded *n = arg;
+    int r;
+
+    if (n->shape_wanted)
+        noded_map_shape(n);
+    r = node_map_set(n->map, lease, flags);
+    if (r < 0) {
+        n->map_missed = n->map_missed || n->map_failing;
+        if (!n->map_failing)
+            log_warning(LOG_FIELDS(.lease = lease->lease, .uid = lease->uid, .epoch = lease->epoch),
+                        "%s: cannot hold it: %s", n->map_path, err_text(r));
+        return n->map_failing ? -ENOSPC : r;
+    }
+    n->nscd_wanted = true;
+    return 0;
+}
+
+void noded_op_map_mark(uint32_t uid, uint32_t epoch, uint8_t add, uint8_t drop, void *arg)
+{
+    struct noded *n = arg;
+
+    node_map_mark(n->map, uid, epoch, add, drop);
+}
+
+void noded_op_map_retire(uint32_t uid, uint32_t epoch, uint64_t revision, void *arg)
+{
+    struct noded *n = arg;
+
+    node_map_retire(n->map, uid, epoch, revision);
+    n->nscd_wanted = true;
+}
+
+static const char *what_word(enum state_say what)
+{
+    static const char *const words[] = {"nothing", "ready", "refused", "clean", "dirty", "stray"};
+
+    return words[what];
+}
+
+void noded_op_say(enum state_say what, const struct state_verdict *about, void *arg)
+{
+    struct noded *n = arg;
+    int level = what == SAY_READY || what == SAY_CLEAN ? LOG_DEBUG : LOG_WARNING;
+
+    log_at(level,
+           LOG_FIELDS(.uid = about->uid, .epoch = about->epoch,
+                      .message_id = what == SAY_STRAY ? LOG_ID_STRAY : NULL),
+           "%s%s%s%s%s", what_word(what), about->reason ? ": " : "",
+           reason_word((enum reason)about->reason), about->detail ? ": " : "",
+           about->detail ? about->detail : "");
+    /* READY means that the name resolves, also for those who ask nscd. */
+    if (what == SAY_READY && (n->nscd_wanted || n->nscd_running) && nscd_is_there(n)) {
+        verdicts_add(&n->held, about->uid, about->epoch, about->reason, "");
+        return;
+    }
+    session_say(n->session, what, about);
+}

@@ -1,0 +1,329 @@
+/* Pools: kept over a reboot, checked against this machine's accounts before anything is guarded in them, and again when
+ * accounts may have changed. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/buf.h"
+#include "common/digest.h"
+#include "common/err.h"
+#include "common/log.h"
+#include "common/mem.h"
+#include "common/net/loop.h"
+#include "noded/noded_inside.h"
+#include "noded/reason.h"
+
+#define FILE_MAX       65536
+#define FILE_HEAD      "xce-pools 1\n"
+#define CHECK_MS       30000
+#define CHECK_AGAIN_MS 5000
+#define FAILED_MS      60000
+
+/* ---- the file: lines "prefix P" and "pool NAME FIRST LAST VALIDITY PASSED", then "sum CRC" of all before ---- */
+
+static void line_load(struct noded *n, char *line)
+{
+    struct state_pool pool = {.wants_check = true};
+    int passed = 0;
+
+    if (sscanf(line, "pool %32s %u %u %ld %d", pool.name, &pool.first, &pool.last,
+               &pool.validity_ms, &passed) == 5) {
+        pool.passed_once = passed;
+        (void)state_pool_set(n->state, &pool);
+    } else if (strncmp(line, "prefix ", 7) == 0 && name_prefix_valid(line + 7)) {
+        (void)snprintf(n->prefix, sizeof(n->prefix), "%s", line + 7);
+    }
+}
+
+static bool sum_is_right(char *text)
+{
+    char *sum = strstr(text, "\nsum ");
+
+    if (!sum || strncmp(text, FILE_HEAD, strlen(FILE_HEAD)) != 0)
+        return false;
+    sum[1] = '\0';
+    return strtoul(sum + 5, NULL, 16) == digest_crc32c(0, text, strlen(text));
+}
+
+void noded_pools_start(struct noded *n)
+{
+    auto_free char *text = NULL;
+    int r = fs_read_file(AT_FDCWD, n->pools_path, FILE_MAX, &text, NULL);
+    char *rest = text;
+
+    if (r < 0) {
+        if (r != -ENOENT)
+            log_warning(NULL, "%s: %s", n->pools_path, err_text(r));
+        return;
+    }
+    if (!sum_is_right(text)) {
+        log_warning(NULL, "%s: is damaged; leased tells the pools anew", n->pools_path);
+        return;
+    }
+    for (char *line; (line = strsep(&rest, "\n"));)
+        line_load(n, line);
+}
+
+struct save {
+    struct noded *n;
+    struct buf text;
+    int r;
+};
+
+static void save_work(void *arg)
+{
+    struct save *save = arg;
+
+    save->r = fs_write_file(AT_FDCWD, save->n->pools_path, buf_str(&save->text), save->text.len,
+                            0600);
+}
+
+static void save_done(int r, void *arg)
+{
+    struct save *save = arg;
+    struct noded *n = save->n;
+
+    noded_offload_done(n);
+    n->saving = false;
+    if (r == 0 && save->r < 0) {
+        log_error(LOG_FIELDS(.message_id = LOG_ID_DISK), "%s: cannot be written: %s", n->pools_path,
+                  err_text(save->r));
+        n->save_wanted = true;
+        n->check_retry_ms = loop_now_ms(n->loop) + CHECK_AGAIN_MS;
+    }
+    buf_done(&save->text);
+    free(save);
+    noded_touch(n);
+}
+
+static void save_begin(struct noded *n)
+{
+    struct save *save = mem_must_calloc(1, sizeof(*save));
+    size_t n_pools;
+    const struct state_pool *pools = state_pools(n->state, &n_pools);
+
+    save->n = n;
+    buf_init(&save->text, FILE_MAX);
+    buf_addf(&save->text, FILE_HEAD "prefix %s\n", n->prefix);
+    for (size_t i = 0; i < n_pools; i++)
+        buf_addf(&save->text, "pool %s %u %u %ld %d\n", pools[i].name, pools[i].first,
+                 pools[i].last, (long)pools[i].validity_ms, pools[i].passed_once);
+    buf_addf(&save->text, "sum %08x\n", digest_crc32c(0, buf_str(&save->text), save->text.len));
+    n->saving = true;
+    n->save_wanted = false;
+    noded_offload(n, save_work, save_done, save);
+}
+
+/* ---- what leased tells ---- */
+
+void noded_op_pool(const struct state_pool *told, void *arg)
+{
+    struct noded *n = arg;
+    struct state_pool pool = *told, *held;
+    int r;
+
+    pool.wants_check = true;
+    held = state_pool_named(n->state, pool.name);
+    /* One that grows was looked at in its old part. */
+    pool.passed_once = held && held->first == pool.first && held->passed_once &&
+                       held->last >= pool.last;
+    r = state_pool_set(n->state, &pool);
+    if (r < 0) {
+        log_error(NULL, "pool %s: this node can hold no more pools", pool.name);
+        return;
+    }
+    held = state_pool_named(n->state, pool.name);
+    held->listed = true;
+    if (r == STATE_POOL_CHANGED) {
+        log_info(NULL, "pool %s: %u to %u", pool.name, pool.first, pool.last);
+        n->shape_wanted = n->save_wanted = true;
+    }
+    noded_touch(n);
+}
+
+void noded_op_pool_gone(const char *name, void *arg)
+{
+    struct noded *n = arg;
+
+    if (!state_pool_named(n->state, name))
+        return;
+    log_info(NULL, "pool %s is gone", name);
+    state_pool_gone(n->state, name);
+    n->shape_wanted = n->save_wanted = true;
+    noded_touch(n);
+}
+
+void noded_pools_listed(struct noded *n)
+{
+    struct state_pool *pool;
+
+    for (size_t i = 0; (pool = state_pool_at(n->state, i));) {
+        char name[sizeof(pool->name)];
+        memcpy(name, pool->name, sizeof(name));
+        if (pool->listed)
+            i++;
+        else
+            noded_op_pool_gone(name, n);
+    }
+}
+
+void noded_pools_say(struct noded *n)
+{
+    struct state_pool *pool;
+
+    for (size_t i = 0; (pool = state_pool_at(n->state, i)); i++)
+        if (pool->check != POOL_UNCHECKED)
+            session_pool_check(n->session, pool->name, pool->check == POOL_PASSED, "");
+}
+
+/* ---- checks ---- */
+
+static void verdict_take(struct noded *n, struct state_pool *pool, bool passed, const char *detail)
+{
+    enum state_pool_check before = pool->check;
+
+    state_pool_checked(n->state, pool->name, passed);
+    pool->wants_check = !passed;
+    if (!passed)
+        n->check_retry_ms = loop_now_ms(n->loop) + FAILED_MS;
+    if (passed && !pool->passed_once)
+        pool->passed_once = n->save_wanted = true;
+    n->ahead_wanted = true;
+    if (before == pool->check)
+        return;
+    if (passed)
+        log_info(NULL, "pool %s: nobody else has anything in %u to %u here", pool->name,
+                 pool->first, pool->last);
+    else
+        log_error(
+            LOG_FIELDS(.message_id = LOG_ID_BLOCKED),
+            "pool %s overlaps what this machine has, so nothing in it is touched or used here: %s",
+            pool->name, detail);
+    session_pool_check(n->session, pool->name, passed, detail);
+}
+
+/* An account that came later is blocked by itself; the pool goes on. An id map, or too many to tell, is no such thing. */
+static void answer_take(struct noded *n, struct state_pool *pool,
+                        const struct collide_answer *answer)
+{
+    for (uint32_t i = 0; i < answer->n; i++) {
+        const struct collide_found *found = &answer->found[i];
+        if (found->reason == REASON_SCAN_FAILED) {
+            log_warning(NULL, "pool %s: %s", pool->name, found->detail);
+            n->check_retry_ms = loop_now_ms(n->loop) + CHECK_AGAIN_MS;
+            return;
+        }
+        if (found->whole || !pool->passed_once || answer->total > answer->n) {
+            verdict_take(n, pool, false, found->detail);
+            return;
+        }
+    }
+    for (uint32_t i = 0; i < answer->n; i++)
+        noded_block(n, answer->found[i].uid, answer->found[i].reason, answer->found[i].detail);
+    verdict_take(n, pool, true, "");
+}
+
+static void checked(int r, const struct collide_answer *answer, void *arg)
+{
+    struct noded *n = arg;
+    struct state_pool *pool = state_pool_named(n->state, n->checking);
+
+    n->checking[0] = '\0';
+    if (r == -ECANCELED)
+        return;
+    if (pool && r == 0) {
+        answer_take(n, pool, answer);
+    } else if (r == -ETIMEDOUT && !n->checking_files) {
+        log_warning(
+            NULL,
+            "listing all accounts takes too long here: each uid is asked for before it is used");
+        n->checking_files = true;
+    } else {
+        n->check_retry_ms = loop_now_ms(n->loop) + CHECK_AGAIN_MS;
+    }
+    noded_touch(n);
+}
+
+static void check_begin(struct noded *n, const struct state_pool *pool)
+{
+    struct collide_question q = {
+        .kind = n->checking_files ? COLLIDE_RANGE_FILES : COLLIDE_RANGE,
+        .n = 2,
+        .uids = {{pool->first, 0}, {pool->last, 0}},
+    };
+
+    memcpy(q.prefix, n->prefix, sizeof(n->prefix));
+    memcpy(n->checking, pool->name, sizeof(n->checking));
+    accounts_ask(n->accounts, &q, CHECK_MS, checked, n);
+}
+
+static struct state_pool *check_due(struct noded *n)
+{
+    struct state_pool *pool;
+
+    for (size_t i = 0; (pool = state_pool_at(n->state, i)); i++)
+        if (pool->wants_check)
+            return pool;
+    return NULL;
+}
+
+static void all_want_check(struct noded *n)
+{
+    struct state_pool *pool;
+
+    for (size_t i = 0; (pool = state_pool_at(n->state, i)); i++)
+        pool->wants_check = true;
+}
+
+void noded_pools_settle(struct noded *n, int64_t now_ms)
+{
+    struct state_pool *pool;
+
+    if (n->save_wanted && !n->saving && *n->prefix)
+        save_begin(n);
+    if (now_ms >= n->checked_ms + n->settings->account_check_ms) {
+        n->checked_ms = now_ms;
+        n->checking_files = false;
+        all_want_check(n);
+    }
+    if (*n->checking || now_ms < n->check_retry_ms || !*n->prefix)
+        return;
+    pool = check_due(n);
+    if (pool)
+        check_begin(n, pool);
+}
+
+int64_t noded_pools_next_ms(const struct noded *n)
+{
+    int64_t next_ms = n->checked_ms + n->settings->account_check_ms;
+
+    if (n->check_retry_ms < next_ms && n->check_retry_ms > 0)
+        next_ms = n->check_retry_ms;
+    return next_ms;
+}
+
+void noded_pools_beat(struct noded *n)
+{
+    const struct collide_files *f = &collide_files_default;
+    const char *const paths[] = {f->nsswitch, f->passwd, f->group,
+                                 f->subuid,   f->subgid, f->login_defs};
+    bool changed = false;
+
+    for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
+        struct stat st = {0};
+        (void)stat(paths[i], &st);
+        if (st.st_mtim.tv_sec == n->account_mtimes[i].tv_sec &&
+            st.st_mtim.tv_nsec == n->account_mtimes[i].tv_nsec)
+            continue;
+        n->account_mtimes[i] = st.st_mtim;
+        changed = true;
+    }
+    if (!changed)
+        return;
+    noded_vet_forget(n);
+    all_want_check(n);
+    noded_touch(n);
+}

@@ -1,0 +1,333 @@
+/* Sweeps: what runs below our own slices dies at once; then, of uids that nobody else has, everything else goes. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/err.h"
+#include "common/log.h"
+#include "common/mem.h"
+#include "common/net/loop.h"
+#include "noded/noded_inside.h"
+#include "noded/reason.h"
+
+#define WAIT_MS       2000 /* for what was killed to end */
+#define WAIT_AGAIN_MS 100  /* the same, if it did not end the last time */
+#define SLICE         "xce.slice"
+
+/* ---- places ---- */
+
+static const char *const places_cron[] = {"/var/spool/cron/crontabs", "/var/spool/cron", NULL};
+static const char *const places_at[] = {"/var/spool/cron/atjobs", "/var/spool/cron/atspool",
+                                        "/var/spool/at", "/var/spool/at/spool", NULL};
+static const char *const places_mail[] = {"/var/mail", "/var/spool/mail", NULL};
+static const char *const places_linger[] = {"/var/lib/systemd/linger", NULL};
+static const char *const places_files[] = {"/tmp",      "/var/tmp",  "/dev/shm",
+                                           "/run/lock", "/run/user", "/var/lib/systemd/coredump"};
+
+/* Where cgroup2 is mounted: the first that the mount table names. */
+static int cgroup_find(char *ret, size_t size)
+{
+    auto_free char *line = NULL;
+    auto_fclose FILE *file = fopen("/proc/self/mountinfo", "re");
+    size_t cap = 0;
+
+    if (!file)
+        return -errno;
+    while (getline(&line, &cap, file) > 0) {
+        char *rest = line, *path = NULL;
+        if (!strstr(line, " - cgroup2 "))
+            continue;
+        for (int i = 0; i < 5; i++)
+            path = strsep(&rest, " ");
+        if (path && (size_t)snprintf(ret, size, "%s", path) < size)
+            return 0;
+    }
+    return -ENOENT;
+}
+
+void noded_sweep_places(struct noded *n)
+{
+    const struct conf_list *more = &n->settings->local_roots;
+    size_t at = 0;
+
+    for (size_t i = 0; i < ARRAY_LEN(places_files); i++)
+        n->roots[at++] = places_files[i];
+    for (size_t i = 0; i < more->n && at < ROOTS_MAX - 1; i++)
+        n->roots[at++] = more->items[i];
+    n->roots[at] = NULL;
+}
+
+/* ---- lookers ---- */
+
+static int units_list(void (*found)(uint32_t uid, const char *unit, void *found_arg),
+                      void *found_arg, void *arg)
+{
+    struct looker *looker = arg;
+    int r = bus_units(looker->bus, looker->min, looker->max, found, found_arg);
+
+    return r == BUS_NO_MANAGER ? 0 : r;
+}
+
+static int units_stop(const char *unit, int64_t wait_ms, void *arg)
+{
+    struct looker *looker = arg;
+
+    return bus_stop(looker->bus, unit, wait_ms);
+}
+
+static void looker_start(struct noded *n, struct looker *looker)
+{
+    looker->bus = bus_new("");
+    looker->units = (struct sweep_units){units_list, units_stop, looker};
+    looker->map.path = n->map_path;
+    looker->stopping = &n->stopping;
+    looker->places = (struct sweep_places){
+        .prefix = looker->prefix,
+        .cgroup = *n->cgroup ? n->cgroup : NULL,
+        .slice = SLICE,
+        .proc = "/proc",
+        /* With systemd we may have been given a mount namespace of our own. */
+        .mount_namespace = access("/run/systemd/system", F_OK) == 0 ? "/proc/1/ns/mnt" : NULL,
+        .roots = n->roots,
+        .cron = places_cron,
+        .at = places_at,
+        .mail = places_mail,
+        .linger = places_linger,
+        .group_file = "/etc/group",
+        .units = &looker->units,
+    };
+}
+
+void noded_looker_ready(struct noded *n, struct looker *looker)
+{
+    if (strcmp(looker->prefix, n->prefix) != 0) {
+        memcpy(looker->prefix, n->prefix, sizeof(looker->prefix));
+        bus_prefix(looker->bus, looker->prefix);
+    }
+    looker->map.none = !node_map_exists(n->map);
+    looker->map.unsure = false;
+}
+
+int noded_sweep_start(struct noded *n)
+{
+    int r = 0;
+
+    if (*n->settings->cgroup)
+        (void)snprintf(n->cgroup, sizeof(n->cgroup), "%s", n->settings->cgroup);
+    else
+        r = cgroup_find(n->cgroup, sizeof(n->cgroup));
+    if (r < 0)
+        log_warning(NULL, "cgroup2 is not mounted: processes of leases are killed one by one");
+    noded_sweep_places(n);
+    looker_start(n, &n->sweeper);
+    looker_start(n, &n->guarder);
+    return 0;
+}
+
+void noded_sweep_stop(struct noded *n)
+{
+    struct looker *const lookers[] = {&n->sweeper, &n->guarder};
+
+    for (size_t i = 0; i < 2; i++) {
+        bus_free(lookers[i]->bus);
+        node_map_reader_done(&lookers[i]->map);
+    }
+}
+
+/* ---- one sweep ---- */
+
+struct sweeping {
+    struct noded *n;
+    struct state_epoch *uids; /* sorted */
+    size_t n_uids;
+    uint32_t *numbers; /* all of them; after the question, those that may be touched */
+    size_t n_numbers;
+    bool batch; /* of state; else of uids that nobody has */
+    struct verdicts dirty;
+    struct sweep_list list;
+    struct sweep sweep;
+    unsigned stages;
+    void (*done)(struct noded *n, const struct verdicts *dirty);
+};
+
+/* Again at the last moment: what is here now is left alone. */
+static bool may_touch(uint32_t id, void *arg)
+{
+    struct sweeping *s = arg;
+    struct noded *n = s->n;
+
+    return sweep_list_has(id, &s->list) && !atomic_load(&n->stopping) &&
+           !node_map_here(&n->sweeper.map, id);
+}
+
+static void sweep_work(void *arg)
+{
+    struct sweeping *s = arg;
+
+    sweep_run(&s->sweep, s->stages);
+}
+
+static void batch_begin(struct noded *n, const struct state_epoch *uids, size_t n_uids, bool again);
+
+static void sweep_finish(struct sweeping *s)
+{
+    struct noded *n = s->n;
+
+    n->sweeping = false;
+    if (n->sweep_next.n) {
+        batch_begin(n, n->sweep_next.items, n->sweep_next.n, n->sweep_next_again);
+        n->sweep_next.n = 0;
+    }
+    if (s->batch)
+        state_swept(n->state, s->dirty.items, s->dirty.n, loop_now_ms(n->loop));
+    else
+        s->done(n, &s->dirty);
+    verdicts_done(&s->dirty);
+    sweep_done(&s->sweep);
+    free(s->uids);
+    free(s->numbers);
+    free(s);
+    noded_touch(n);
+}
+
+static void swept(int r, void *arg)
+{
+    struct sweeping *s = arg;
+    struct noded *n = s->n;
+    bool unsure = n->sweeper.map.unsure || atomic_load(&n->stopping);
+
+    noded_offload_done(n);
+    for (size_t i = 0; i < s->n_uids; i++) {
+        const struct state_epoch *e = &s->uids[i];
+        const struct sweep_finding *f = sweep_verdict(&s->sweep, e->uid);
+        if (verdicts_of(&s->dirty, e->uid))
+            continue;
+        if (f)
+            verdicts_add(&s->dirty, e->uid, e->epoch, f->reason, f->detail);
+        else if (unsure || r < 0)
+            verdicts_add(&s->dirty, e->uid, e->epoch, REASON_SCAN_FAILED,
+                         "the uid map could not be read");
+    }
+    sweep_finish(s);
+}
+
+static void ids_set(struct sweeping *s)
+{
+    s->list = (struct sweep_list){s->numbers, s->n_numbers};
+    s->sweep.ids = (struct sweep_ids){s->numbers[0], s->numbers[s->n_numbers - 1], may_touch, s};
+    s->sweep.uids = s->numbers;
+    s->sweep.n_uids = s->n_numbers;
+    s->n->sweeper.min = s->sweep.ids.min;
+    s->n->sweeper.max = s->sweep.ids.max;
+}
+
+/* The answer about accounts: what somebody else has, or may have, is not touched. */
+static void asked(struct noded *n, bool failed, const struct verdicts *found, void *arg)
+{
+    struct sweeping *s = arg;
+
+    s->n_numbers = 0;
+    for (size_t i = 0; i < s->n_uids; i++) {
+        const struct state_epoch *e = &s->uids[i];
+        const struct state_verdict *v = verdicts_of(found, e->uid);
+        if (v && v->reason != REASON_SCAN_FAILED)
+            noded_block(n, e->uid, v->reason, v->detail);
+        if (v)
+            verdicts_add(&s->dirty, e->uid, e->epoch, v->reason, v->detail);
+        else if (failed)
+            verdicts_add(&s->dirty, e->uid, e->epoch, REASON_SCAN_FAILED,
+                         "the name services of this machine do not answer");
+        else
+            s->numbers[s->n_numbers++] = e->uid;
+    }
+    if (s->n_numbers == 0) {
+        sweep_finish(s);
+        return;
+    }
+    ids_set(s);
+    s->stages = SWEEP_RUNNING | SWEEP_LYING;
+    noded_offload(n, sweep_work, swept, s);
+}
+
+/* Epoch 0: of each uid and gid, not of a name that is about to go. */
+static void slices_ended(int r, void *arg)
+{
+    struct sweeping *s = arg;
+    struct noded *n = s->n;
+    auto_free struct state_epoch *uids = mem_must_dup(s->uids, s->n_uids * sizeof(*uids));
+
+    noded_offload_done(n);
+    for (size_t i = 0; i < s->n_uids; i++)
+        uids[i].epoch = 0;
+    noded_ask(n, uids, s->n_uids, asked, s);
+}
+
+static int by_uid(const void *a, const void *b)
+{
+    uint32_t x = ((const struct state_epoch *)a)->uid, y = ((const struct state_epoch *)b)->uid;
+
+    return x < y ? -1 : x > y;
+}
+
+static struct sweeping *sweep_begin(struct noded *n, const struct state_epoch *uids, size_t n_uids,
+                                    bool again)
+{
+    struct sweeping *s = mem_must_calloc(1, sizeof(*s));
+
+    n->sweeping = true;
+    noded_looker_ready(n, &n->sweeper);
+    s->n = n;
+    s->uids = mem_must_dup(uids, n_uids * sizeof(*uids));
+    s->n_uids = n_uids;
+    qsort(s->uids, n_uids, sizeof(*s->uids), by_uid);
+    s->numbers = mem_must_calloc(n_uids, sizeof(*s->numbers));
+    for (size_t i = 0; i < n_uids; i++)
+        s->numbers[i] = s->uids[i].uid;
+    s->n_numbers = n_uids;
+    s->sweep = (struct sweep){
+        .places = &n->sweeper.places,
+        .remove = true,
+        .wait_ms = again ? WAIT_AGAIN_MS : WAIT_MS,
+    };
+    ids_set(s);
+    return s;
+}
+
+static void batch_begin(struct noded *n, const struct state_epoch *uids, size_t n_uids, bool again)
+{
+    struct sweeping *s = sweep_begin(n, uids, n_uids, again);
+
+    s->batch = true;
+    s->stages = SWEEP_SLICES;
+    noded_offload(n, sweep_work, slices_ended, s);
+}
+
+void noded_op_sweep(const struct state_epoch *uids, size_t n_uids, bool again, void *arg)
+{
+    struct noded *n = arg;
+
+    if (!n->sweeping) {
+        batch_begin(n, uids, n_uids, again);
+        return;
+    }
+    /* Behind one of uids that nobody has; of these there is never more than one. */
+    for (size_t i = 0; i < n_uids; i++)
+        uid_list_add(&n->sweep_next, &uids[i]);
+    n->sweep_next_again = again;
+}
+
+bool noded_sweep_free(struct noded *n, const struct state_epoch *uids, size_t n_uids,
+                      void (*done)(struct noded *n, const struct verdicts *dirty))
+{
+    struct sweeping *s;
+
+    if (n->sweeping || n_uids == 0)
+        return false;
+    s = sweep_begin(n, uids, n_uids, false);
+    s->done = done;
+    s->stages = SWEEP_RUNNING | SWEEP_LYING;
+    noded_offload(n, sweep_work, swept, s);
+    return true;
+}

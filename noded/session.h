@@ -1,0 +1,93 @@
+/* The stream between this node and leased: hello, welcome, changes in, reports and heartbeats out; again and again.
+ *
+ * It decodes and checks; what a change means is state's. Everything said before a session ended may be lost: whoever said
+ * it says it again in the next one (state does, guard does). Connecting, backoff and turning to another replica are done
+ * here. One thread: the loop's; ops run from the loop, never inside a call into this header. */
+#ifndef XCE_NODED_SESSION_H
+#define XCE_NODED_SESSION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "noded/state.h"
+
+struct loop;
+struct session;
+
+#define SESSION_INCARNATION_MAX 32
+
+/* What is told of this node at the beginning of each session. */
+struct session_hello {
+    const char *machine_id, *boot_id;
+    bool clean_start;
+    bool mirror_own;
+    uint64_t resume; /* revision up to which all is known here; 0 = nothing */
+    const uint8_t *incarnation;
+    size_t incarnation_len;
+};
+
+struct session_welcome {
+    uint64_t session, revision;
+    const char *prefix;
+    bool full;
+    const uint8_t *incarnation;
+    size_t incarnation_len;
+};
+
+enum session_node { /* as leased has it; numbers of the API */
+                    SESSION_NODE_READY = 1,
+                    SESSION_NODE_DRAINING = 2,
+                    SESSION_NODE_CORDONED = 3,
+                    SESSION_NODE_LOST = 4,
+                    SESSION_NODE_UNKNOWN = 5,
+                    SESSION_NODE_FENCED = 6,
+};
+
+struct session_ops {
+    /* Fill what to say; strings live until the next call. */
+    void (*hello)(struct session_hello *ret, void *arg);
+    /* The hello was accepted. 0; negative: end this session (a resume into another state). */
+    int (*welcome)(const struct session_welcome *welcome, void *arg);
+    void (*pool)(const struct state_pool *pool, void *arg);
+    void (*pool_gone)(const char *name, void *arg);
+    void (*lease)(const struct state_lease *lease, void *arg);
+    /* The end of a message: all up to revision is told; full_done: and the full list with it. node 0 = not said. */
+    void (*changed)(uint64_t revision, bool full_done, enum session_node node, void *arg);
+    void (*look_ahead)(const struct state_epoch *uids, size_t n, void *arg);
+    void (*sweep_now)(const char *reason, void *arg);
+    /* A leader that is confirmed answered the heartbeat that was sent at sent_ms (mono). */
+    void (*heard)(int64_t sent_ms, void *arg);
+    /* Only after welcome. */
+    void (*ended)(void *arg);
+};
+
+struct session_options {
+    const char *node;           /* name */
+    const char *const *servers; /* "unix:/path", in order of preference */
+    size_t n_servers;
+    int64_t retry_min_ms, retry_max_ms; /* between attempts [100, 5000] */
+};
+
+/* Options and what they point to are copied. Begins to connect at once. 0; -EINVAL a server; -ENOMEM. */
+int session_new(struct loop *loop, const struct session_options *options,
+                const struct session_ops *ops, void *arg, struct session **ret);
+/* Ends without a further op; then done. */
+void session_close(struct session *session, void (*done)(void *arg), void *arg);
+/* End this session and begin another (what is known here is not enough any more). */
+void session_again(struct session *session, const char *why);
+
+/* Whether there is a session now, and with whom: NULL = none. */
+const char *session_server(const struct session *session);
+/* Why there is none: the last error; "" = none yet. */
+const char *session_trouble(const struct session *session);
+
+/* ---- said in order, in as few messages as possible; nothing outside of a session ---- */
+
+void session_say(struct session *session, enum state_say what, const struct state_verdict *about);
+void session_block(struct session *session, uint32_t uid, unsigned reason, const char *detail);
+void session_pool_check(struct session *session, const char *pool, bool passed, const char *detail);
+/* A pass that began when everything up to revision was in the map found nothing. */
+void session_watermark(struct session *session, uint64_t revision);
+
+#endif

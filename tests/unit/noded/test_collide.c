@@ -1,0 +1,257 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "noded/collide.h"
+#include "noded/reason.h"
+
+#define FIRST 2046820352u
+#define LAST  2046821000u
+
+struct fixture {
+    char dir[64];
+    char nsswitch[96], passwd[96], group[96], subuid[96], subgid[96], login_defs[96];
+    struct collide_files files;
+    struct collide_question question;
+    struct collide_answer answer;
+};
+
+static void put(const char *path, const char *text)
+{
+    FILE *file = fopen(path, "we");
+
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+static int setup(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+
+    memcpy(f->dir, "/tmp/xce-test-collide.XXXXXX", 29);
+    assert_non_null(mkdtemp(f->dir));
+#define PLACE(name)                                                                                \
+    (void)snprintf(f->name, sizeof(f->name), "%s/" #name, f->dir);                                 \
+    f->files.name = f->name
+    PLACE(nsswitch);
+    PLACE(passwd);
+    PLACE(group);
+    PLACE(subuid);
+    PLACE(subgid);
+    PLACE(login_defs);
+    put(f->passwd, "root:x:0:0::/:/bin/sh\nalice:x:1000:1000::/:/bin/sh\n");
+    put(f->group, "root:x:0:\nalice:x:1000:\n");
+    f->question = (struct collide_question){.kind = COLLIDE_RANGE_FILES,
+                                            .serial = 7,
+                                            .n = 2,
+                                            .prefix = "xce-",
+                                            .uids = {{FIRST, 0}, {LAST, 0}}};
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+
+    (void)unlink(f->nsswitch);
+    (void)unlink(f->passwd);
+    (void)unlink(f->group);
+    (void)unlink(f->subuid);
+    (void)unlink(f->subgid);
+    (void)unlink(f->login_defs);
+    assert_int_equal(rmdir(f->dir), 0);
+    free(f);
+    return 0;
+}
+
+static void ask(struct fixture *f)
+{
+    collide_ask(&f->question, &f->files, &f->answer);
+    assert_int_equal(f->answer.serial, 7);
+}
+
+static void expect_one(struct fixture *f, uint32_t uid, enum reason reason, bool whole)
+{
+    ask(f);
+    assert_int_equal(f->answer.n, 1);
+    assert_int_equal(f->answer.found[0].uid, uid);
+    assert_int_equal(f->answer.found[0].reason, reason);
+    assert_int_equal(f->answer.found[0].whole, whole);
+}
+
+static void collide_range_without_anybody_is_free(void **state)
+{
+    struct fixture *f = *state;
+
+    ask(f);
+    assert_int_equal(f->answer.n, 0);
+}
+
+static void collide_range_finds_users_and_groups(void **state)
+{
+    struct fixture *f = *state;
+
+    put(f->passwd, "bob:x:2046820352:100::/:/bin/sh\n");
+    expect_one(f, FIRST, REASON_ACCOUNT, false);
+    /* Whatever its name: files are never ours. */
+    put(f->passwd, "xce-1x0000g-1:x:2046821000:100::/:/bin/sh\n");
+    expect_one(f, LAST, REASON_ACCOUNT, false);
+    put(f->passwd, "bob:x:1000:2046820400::/:/bin/sh\n");
+    expect_one(f, 2046820400u, REASON_GROUP, false);
+    put(f->passwd, "bob:x:2046821001:100::/:/bin/sh\nal:x:2046820351:100::/:/bin/sh\n");
+    ask(f);
+    assert_int_equal(f->answer.n, 0);
+    put(f->group, "lab:x:2046820999:alice\n");
+    expect_one(f, 2046820999u, REASON_GROUP, false);
+}
+
+static void collide_range_finds_id_maps_and_login_defs(void **state)
+{
+    struct fixture *f = *state;
+
+    put(f->subuid, "alice:100000:65536\n");
+    ask(f);
+    assert_int_equal(f->answer.n, 0);
+    put(f->subuid, "alice:2046754816:65537\n");
+    expect_one(f, FIRST, REASON_ACCOUNT, true);
+    put(f->subuid, "");
+    put(f->subgid, "1000:2046821000:1");
+    expect_one(f, FIRST, REASON_ACCOUNT, true);
+    put(f->subgid, "bad line\n:::\nx:y:z\nalice:2046820352:0\n");
+    ask(f);
+    assert_int_equal(f->answer.n, 0);
+    put(f->login_defs, "# UID_MAX 4000000000\nUID_MIN\t\t 1000\nUID_MAX  2046820352 \n");
+    expect_one(f, FIRST, REASON_ACCOUNT, true);
+    put(f->login_defs, "UID_MIN 1000\nUID_MAX 60000\nSUB_UID_MIN 100000\nSUB_UID_MAX 600100000\n");
+    ask(f);
+    assert_int_equal(f->answer.n, 0);
+}
+
+static void collide_file_that_can_not_be_read_is_a_finding(void **state)
+{
+    struct fixture *f = *state;
+    char below[128];
+
+    (void)snprintf(below, sizeof(below), "%s/below", f->passwd);
+    f->files.subuid = below; /* ENOTDIR */
+    expect_one(f, FIRST, REASON_SCAN_FAILED, true);
+}
+
+static void collide_more_than_fit_are_counted(void **state)
+{
+    struct fixture *f = *state;
+    FILE *file = fopen(f->passwd, "we");
+
+    for (uint32_t i = 0; i < COLLIDE_ANSWERS_MAX + 5; i++)
+        (void)fprintf(file, "u%u:x:%u:1::/:/bin/sh\n", i, FIRST + i);
+    assert_int_equal(fclose(file), 0);
+    ask(f);
+    assert_int_equal(f->answer.n, COLLIDE_ANSWERS_MAX);
+    assert_int_equal(f->answer.total, COLLIDE_ANSWERS_MAX + 5);
+}
+
+/* The name services of this machine know root, whatever they are. */
+static void collide_uid_of_a_real_account_is_found_by_its_services(void **state)
+{
+    struct fixture *f = *state;
+
+    put(f->passwd, "");
+    put(f->group, "");
+    f->question.kind = COLLIDE_UIDS;
+    f->question.n = 3;
+    f->question.uids[0] = (struct collide_uid){FIRST, 1};
+    f->question.uids[1] = (struct collide_uid){1, 0};
+    f->question.uids[2] = (struct collide_uid){LAST, 0};
+    ask(f);
+    assert_int_equal(f->answer.n, 1);
+    assert_int_equal(f->answer.found[0].uid, 1);
+    assert_int_equal(f->answer.found[0].reason, REASON_ACCOUNT);
+}
+
+static void collide_services_leave_ours_out(void **state)
+{
+    static const struct {
+        const char *line, *services;
+    } cases[] = {
+        {" files xce systemd\n", "files systemd"},
+        {"xce", ""},
+        {"\txce files", "files"},
+        {"files [SUCCESS=merge] xce [NOTFOUND=return] sss", "files sss"},
+        {"files[!UNAVAIL=return]sss", "files sss"},
+        {"xcex files", "xcex files"},
+        {"", ""},
+        {"files [unclosed", "files"},
+    };
+    char services[64];
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        assert_true(collide_services(cases[i].line, services, sizeof(services)));
+        assert_string_equal(services, cases[i].services);
+    }
+    assert_false(collide_services("files systemd", services, 8));
+}
+
+static void send_question(int socket, const struct collide_question *q)
+{
+    size_t len = offsetof(struct collide_question, uids) + q->n * sizeof(q->uids[0]);
+
+    assert_int_equal(send(socket, q, len, 0), len);
+}
+
+static void collide_process_answers_until_its_socket_ends(void **state)
+{
+    struct fixture *f = *state;
+    int sockets[2], status;
+    pid_t pid;
+
+    put(f->nsswitch, "passwd: files xce # comment\ngroup:files\n initgroups : xce\nhosts: dns\n");
+    put(f->passwd, "bob:x:2046820352:100::/:/bin/sh\n");
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sockets), 0);
+    pid = fork();
+    if (pid == 0) {
+        (void)close(sockets[0]);
+        collide_serve(sockets[1], &f->files);
+        _exit(0);
+    }
+    (void)close(sockets[1]);
+    for (int i = 0; i < 3; i++) {
+        send_question(sockets[0], &f->question);
+        assert_true(recv(sockets[0], &f->answer, sizeof(f->answer), 0) > 0);
+        assert_int_equal(f->answer.n, 1);
+        assert_int_equal(f->answer.found[0].uid, FIRST);
+        /* Services are configured anew when they change. */
+        put(f->nsswitch, "passwd: files\n");
+    }
+    (void)close(sockets[0]);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
+int main(void)
+{
+#define COLLIDE_TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        COLLIDE_TEST(collide_range_without_anybody_is_free),
+        COLLIDE_TEST(collide_range_finds_users_and_groups),
+        COLLIDE_TEST(collide_range_finds_id_maps_and_login_defs),
+        COLLIDE_TEST(collide_file_that_can_not_be_read_is_a_finding),
+        COLLIDE_TEST(collide_more_than_fit_are_counted),
+        COLLIDE_TEST(collide_uid_of_a_real_account_is_found_by_its_services),
+        COLLIDE_TEST(collide_services_leave_ours_out),
+        COLLIDE_TEST(collide_process_answers_until_its_socket_ends),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
