@@ -18,12 +18,19 @@ struct engine;
 struct loop;
 
 /* r: 0, outcome is set and lives for the call; -ENOSPC the disk is full, nothing was done; -EIO a write failed, nothing
- * was done; -EAGAIN no leader; -ECONNABORTED unknown; -ENOBUFS too much waits already; -ECANCELED the engine closes. */
+ * was done; -EAGAIN no leader; -ECONNABORTED unknown; -ENOBUFS too much waits already; -EMSGSIZE longer than any log
+ * entry; -ECANCELED the engine closes. Runs while the FSM is exactly as after this command. */
 typedef void (*engine_done_fn)(int r, const struct fsm_outcome *outcome, void *arg);
+typedef void (*engine_ready_fn)(int r, void *arg);
 
+/* Any of them may be NULL. */
 struct engine_hooks {
+    /* The FSM has been replaced by a snapshot, at open or later: followers of changes begin anew from its revision. */
+    void (*restored)(const struct fsm *fsm, void *arg);
     /* Each change, after it is durable, in order. During open also those that are replayed from the log. */
     fsm_change_fn change;
+    /* A whole entry has been applied, its changes told, its proposals answered. Not during open. */
+    void (*applied)(void *arg);
     /* This replica begins or ceases to lead; runs first when the engine has opened. */
     void (*leader)(bool leading, void *arg);
     /* Revision up to which history is on disk: the log is not cut beyond it. */
@@ -39,6 +46,8 @@ struct engine_options {
     size_t waiting_commands;   /* proposals that wait at most [65536] */
     uint64_t snapshot_entries; /* a snapshot every so many entries [16384] */
     uint64_t snapshot_bytes;   /* or log bytes [64 MiB] */
+    /* After an election or a restart no lease expires for so long [10 s]: CmdGrace, before this replica leads. */
+    int64_t grace_ms;
 };
 
 struct engine_status {
@@ -49,12 +58,14 @@ struct engine_status {
     uint64_t fsm_revision;
 };
 
+#define ENGINE_WHY_MAX 512 /* bytes of a sentence, with NUL */
+
 /* Open or make the file at path, check it whole, restore and replay. Takes fsm over, also on failure.
- * 0; -EBADMSG damaged; -EBUSY another process has it open; -errno of the file system. why (never NULL) gets a
- * sentence that names file and place. */
+ * 0; -EBADMSG damaged; -EBUSY another process has it open; -errno of the file system. why gets a sentence that names file
+ * and place. A full disk is no failure here: health tells. */
 int engine_open_sqlite(struct loop *loop, const char *path, const struct engine_options *options,
                        struct fsm *fsm, const struct engine_hooks *hooks, struct engine **ret,
-                       char *why, size_t why_len);
+                       char why[static ENGINE_WHY_MAX]);
 
 /* Every waiting proposal ends with -ECANCELED, what is being written is finished, then done. */
 void engine_close(struct engine *engine, void (*done)(void *arg), void *arg);
@@ -66,10 +77,11 @@ void engine_propose(struct engine *engine, const uint8_t *command, size_t len, e
                     void *arg);
 
 /* done(0) when a read after it sees everything acknowledged before this call (linearizable). */
-void engine_read_barrier(struct engine *engine, void (*done)(int r, void *arg), void *arg);
+void engine_read_barrier(struct engine *engine, engine_ready_fn done, void *arg);
 
-/* Ask for a snapshot now; done(r). */
-void engine_snapshot(struct engine *engine, void (*done)(int r, void *arg), void *arg);
+/* Ask for a snapshot of what is applied now; done(r) when it is the one to restart from: not before history is durable up
+ * to it. */
+void engine_snapshot(struct engine *engine, engine_ready_fn done, void *arg);
 
 /* Cluster time now: the FSM's time at election plus the boot-time clock since. Only meaningful while leading. */
 int64_t engine_now_ms(const struct engine *engine);

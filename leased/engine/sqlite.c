@@ -24,7 +24,8 @@ static const char *const statements[SQL_N] = {
                        " (SELECT rowid FROM part WHERE entry <> ?1 AND entry <> ?2 LIMIT 16)"),
     [SQL_SNAPSHOT] = "INSERT INTO snapshot(entry, bytes, crc, parts) VALUES(?1, ?2, ?3, ?4)",
     [SQL_SNAPSHOTS_AWAY] = "DELETE FROM snapshot WHERE entry <> ?1",
-    [SQL_CLEAN] = "UPDATE meta SET v = ?1 WHERE k = 'clean'",
+    [SQL_CLEAN] = "UPDATE meta SET v = CASE k WHEN 'clean' THEN ?1 ELSE v + 1 END"
+                  " WHERE k IN ('clean', 'begun')",
 };
 
 /* ---- failures ---- */
@@ -343,11 +344,13 @@ int sqlite_set_clean(struct sqlite_file *file, bool clean)
     int64_t now;
     int r = sqlite_get_int(file, "SELECT v FROM meta WHERE k = 'clean'", &now);
 
-    if (r < 0 || now == clean)
+    if (r < 0)
         return r;
+    /* Written also when it is so already, with a number that changes, or SQLite would write nothing: a commit is the only
+     * proof that commits are possible. */
     bind_int(file, SQL_CLEAN, 1, clean);
     r = commit(file, step(file, SQL_CLEAN), "cannot write");
-    return r == 0 ? sqlite_checkpoint(file) : r;
+    return r == 0 && now != clean ? sqlite_checkpoint(file) : r;
 }
 
 int sqlite_failure(const struct sqlite_file *file)

@@ -1,6 +1,7 @@
 /* The file of the single replica: log and snapshot in one SQLite database. Home of sqlite3.h in this folder.
  *
- *   meta(k, v)                    id: 16 random bytes; clean: 1 = closed in order, all of the WAL is in the main file
+ *   meta(k, v)                    id: 16 random bytes; clean: 1 = closed in order, all of the WAL is in the main file;
+ *                                 begun: how often it was made ready to be written, or closed
  *   log(idx, crc, entry)          entries without a gap; crc = CRC-32C over idx (8 bytes, little endian) and entry
  *   snapshot(entry, bytes, crc, parts)   one row at most: the state after that entry
  *   part(entry, seq, bytes)       its bytes; parts without a row in snapshot are of one never finished

@@ -31,7 +31,7 @@ static const char schema[] =
     " parts INTEGER NOT NULL);"
     "CREATE TABLE part(entry INTEGER NOT NULL, seq INTEGER NOT NULL, bytes BLOB NOT NULL,"
     " PRIMARY KEY(entry, seq));"
-    "INSERT INTO meta VALUES('id', randomblob(16)), ('clean', 1);"
+    "INSERT INTO meta VALUES('id', randomblob(16)), ('clean', 1), ('begun', 0);"
     "PRAGMA application_id = 2019779916;"
     "PRAGMA user_version = 1;"
     "COMMIT;";

@@ -28,4 +28,12 @@ unsigned disk_fault_hits(void);
 /* Syncs of files whose path ends so, since the process began or the last reset. */
 unsigned disk_fault_syncs(const char *suffix);
 
+/* ---- power cuts ---- */
+
+/* From now on remember what each written sector of 512 bytes held when its file was last synced. */
+void disk_power_watch(void);
+/* As if the power had failed: every sector written since its file was last synced holds, by chance, the new or the old
+ * bytes, and a file may have lost what was appended. The process should _exit then. */
+void disk_power_cut(unsigned seed);
+
 #endif

@@ -1,0 +1,243 @@
+#include "leased/engine/engine.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/err.h"
+#include "common/log.h"
+#include "common/mem.h"
+#include "common/net/loop.h"
+#include "leased/engine/engine_inner.h"
+#include "leased/fsm/command.h"
+
+#define DEFAULT_U(value, otherwise) ((value) ? (value) : (otherwise))
+
+static void set_defaults(struct engine_options *options)
+{
+    options->batch_commands = DEFAULT_U(options->batch_commands, 1024);
+    options->batch_bytes = DEFAULT_U(options->batch_bytes, 256u << 10);
+    options->waiting_commands = DEFAULT_U(options->waiting_commands, 65536);
+    options->snapshot_entries = DEFAULT_U(options->snapshot_entries, 16384);
+    options->snapshot_bytes = DEFAULT_U(options->snapshot_bytes, 64u << 20);
+    options->grace_ms = DEFAULT_U(options->grace_ms, 10000);
+    assert(options->batch_commands <= FSM_BATCH_MAX);
+}
+
+/* ---- time ---- */
+
+void engine_begin_time(struct engine *engine)
+{
+    engine->base_ms = fsm_now_ms(engine->fsm);
+    engine->base_mono_ms = loop_now_fresh_ms();
+}
+
+int64_t engine_now_ms(const struct engine *engine)
+{
+    return engine->base_ms + (loop_now_fresh_ms() - engine->base_mono_ms);
+}
+
+/* The grace is in the log, or must come before anything else can. */
+static void grace_done(int r, const struct fsm_outcome *outcome, void *arg)
+{
+    struct engine *engine = arg;
+
+    if (r == 0)
+        engine_set_leading(engine, true);
+    else
+        engine->grace_due = true;
+}
+
+static void add_grace(struct engine *engine, struct batch *batch)
+{
+    Xce__V1__CmdGrace grace = XCE__V1__CMD_GRACE__INIT;
+    Xce__V1__Command command = XCE__V1__COMMAND__INIT;
+    uint8_t bytes[64];
+    size_t len;
+
+    grace.grace_ms = engine->options.grace_ms;
+    command.kind_case = XCE__V1__COMMAND__KIND_GRACE;
+    command.grace = &grace;
+    assert(xce__v1__command__get_packed_size(&command) <= sizeof bytes);
+    len = xce__v1__command__pack(&command, bytes);
+    batch_add(batch, bytes, len, grace_done, engine);
+    engine->grace_due = false;
+}
+
+void engine_begin_batch(struct batch *batch, void *arg)
+{
+    struct engine *engine = arg;
+
+    command_entry_begin(&batch->entry, engine_now_ms(engine), clock_wall_ms());
+    if (engine->grace_due)
+        add_grace(engine, batch);
+}
+
+/* ---- answers ---- */
+
+static void add_later(struct engine *engine, const struct engine_later *later)
+{
+    mem_must_grow(&engine->later, &engine->later_cap, engine->n_later + 1, sizeof *later);
+    engine->later[engine->n_later++] = *later;
+    loop_soon_start(engine->soon);
+}
+
+void engine_later_done(struct engine *engine, int r, engine_done_fn done, void *arg)
+{
+    if (done)
+        add_later(engine, &(struct engine_later){.r = r, .done = done, .arg = arg});
+}
+
+void engine_later_ready(struct engine *engine, int r, engine_ready_fn ready, void *arg)
+{
+    add_later(engine, &(struct engine_later){.r = r, .ready = ready, .arg = arg});
+}
+
+void engine_flush_soon(struct engine *engine)
+{
+    loop_soon_start(engine->soon);
+}
+
+static void run_soon(void *arg)
+{
+    struct engine *engine = arg;
+    struct engine_later *later = mem_take(engine->later);
+    size_t n = engine->n_later;
+
+    engine->n_later = 0;
+    engine->later_cap = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (later[i].done)
+            later[i].done(later[i].r, NULL, later[i].arg);
+        else
+            later[i].ready(later[i].r, later[i].arg);
+    }
+    free(later);
+    engine->ops->flush(engine);
+}
+
+struct apply {
+    struct engine *engine;
+    struct batch *batch;
+};
+
+static void apply_change(const struct fsm_change *change, void *arg)
+{
+    const struct engine_hooks *hooks = &((const struct apply *)arg)->engine->hooks;
+
+    hooks->change(change, hooks->arg);
+}
+
+/* A doubtful batch that turned out to be durable has been answered already: no proposals. */
+static void apply_outcome(size_t i, const struct fsm_outcome *outcome, void *arg)
+{
+    const struct batch *batch = ((const struct apply *)arg)->batch;
+
+    if (i < batch->n && batch->proposals[i].done)
+        batch->proposals[i].done(0, outcome, batch->proposals[i].arg);
+}
+
+void engine_apply(struct engine *engine, struct batch *batch)
+{
+    struct apply apply = {engine, batch};
+    struct fsm_hooks hooks = {engine->hooks.change ? apply_change : NULL, apply_outcome, &apply};
+    int r = fsm_apply(engine->fsm, (const uint8_t *)batch->entry.data, batch->entry.len, &hooks);
+
+    if (r != 0) {
+        log_error(NULL, "entry %" PRIu64 " of the log cannot be applied: %s", batch->index,
+                  err_text(r));
+        abort();
+    }
+    if (engine->hooks.applied)
+        engine->hooks.applied(engine->hooks.arg);
+}
+
+void engine_fail(struct batch *batch, int r)
+{
+    for (size_t i = 0; i < batch->n; i++)
+        if (batch->proposals[i].done)
+            batch->proposals[i].done(r, NULL, batch->proposals[i].arg);
+}
+
+/* ---- state ---- */
+
+void engine_set_leading(struct engine *engine, bool leading)
+{
+    if (engine->leading == leading)
+        return;
+    engine->leading = leading;
+    if (engine->hooks.leader)
+        engine->hooks.leader(leading, engine->hooks.arg);
+}
+
+void engine_set_health(struct engine *engine, int r, const char *what)
+{
+    if (engine->health == r)
+        return;
+    engine->health = r;
+    if (engine->hooks.health)
+        engine->hooks.health(r, what, engine->hooks.arg);
+}
+
+int engine_init(struct engine *engine, const struct engine_ops *ops, struct loop *loop,
+                const struct engine_options *options, const struct engine_hooks *hooks,
+                struct fsm *fsm)
+{
+    int r;
+
+    engine->ops = ops;
+    engine->loop = loop;
+    if (hooks)
+        engine->hooks = *hooks;
+    if (options)
+        engine->options = *options;
+    set_defaults(&engine->options);
+    r = loop_soon_new(loop, run_soon, engine, &engine->soon);
+    if (r == 0)
+        engine->fsm = fsm;
+    return r;
+}
+
+void engine_done(struct engine *engine)
+{
+    assert(engine->n_later == 0);
+    loop_soon_free(engine->soon);
+    free(engine->later);
+    fsm_free(engine->fsm);
+}
+
+/* ---- the face ---- */
+
+void engine_close(struct engine *engine, void (*done)(void *arg), void *arg)
+{
+    engine->ops->close(engine, done, arg);
+}
+
+struct fsm *engine_fsm(struct engine *engine)
+{
+    return engine->fsm;
+}
+
+void engine_propose(struct engine *engine, const uint8_t *command, size_t len, engine_done_fn done,
+                    void *arg)
+{
+    engine->ops->propose(engine, command, len, done, arg);
+}
+
+void engine_read_barrier(struct engine *engine, engine_ready_fn done, void *arg)
+{
+    engine->ops->read_barrier(engine, done, arg);
+}
+
+void engine_snapshot(struct engine *engine, engine_ready_fn done, void *arg)
+{
+    engine->ops->snapshot(engine, done, arg);
+}
+
+void engine_get_status(const struct engine *engine, struct engine_status *ret)
+{
+    engine->ops->get_status(engine, ret);
+}
