@@ -353,6 +353,8 @@ int xce_watch_next(struct xce_watch *watch, int64_t timeout_ms, struct xce_event
     }
     for (;;) {
         int64_t left = deadline - loop_now_fresh_ms();
+        /* Patience is looked after here. */
+        int most = watch->out_of_reach_ms ? 100 : 60 * 1000;
 
         if (watch->n_queued) {
             give(watch, ret);
@@ -368,7 +370,7 @@ int xce_watch_next(struct xce_watch *watch, int64_t timeout_ms, struct xce_event
         }
         if (left < 0)
             return client_fail(client, XCE_TIMEOUT, "no event in %lld ms", (long long)timeout_ms);
-        client_step(client, left > 200 ? 200 : (int)left);
+        client_step(client, left > most ? most : (int)left);
     }
 }
 

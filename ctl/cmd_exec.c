@@ -8,6 +8,7 @@
 #include "ctl/exec_unit.h"
 #include "ctl/verb.h"
 #include "ctl/wait.h"
+#include "map/read.h"
 
 enum {
     /* Of --wait, without --timeout. */
@@ -66,6 +67,29 @@ static int run(struct ctl *ctl, const struct exec_options *given, char **words,
     return exec_unit_run(&unit);
 }
 
+/* Whether noded admits the lease on this machine: else whatever is started would be killed, and its name may not even
+ * resolve. */
+static int check_here(struct ctl *ctl, const struct xce_lease *lease)
+{
+    struct map_entry entry;
+    const char *why = NULL;
+    struct map map;
+    bool here;
+    int r = map_open(XCE_MAP_PATH_DEFAULT, &map, NULL, &why);
+
+    if (r < 0)
+        return ctl_fail(ctl, XCE_FAILED, "exec: %s: %s (leasectl doctor)", XCE_MAP_PATH_DEFAULT,
+                        why ? why : err_text(r));
+    here = map_find_uid(&map, lease->uid, MAP_WANT_RECORD, &entry) == 0 &&
+           entry.record.epoch == lease->epoch && map_here(&entry);
+    map_close(&map);
+    if (!here)
+        return ctl_fail(ctl, XCE_PRECONDITION,
+                        "exec: uid %u is not leased for this machine: name it in --nodes",
+                        lease->uid);
+    return EXIT_OK;
+}
+
 static int give_back(struct ctl *ctl, const struct exec_options *given,
                      const struct xce_lease *lease)
 {
@@ -101,7 +125,9 @@ static int exec(struct ctl *ctl, void *memory, int n_words, char **words)
     status = exec_lease_get(ctl, &given->spec, &lease);
     if (status != EXIT_OK)
         return status;
-    status = run(ctl, given, words, lease);
+    status = check_here(ctl, lease);
+    if (status == EXIT_OK)
+        status = run(ctl, given, words, lease);
     released = give_back(ctl, given, lease);
     xce_free(lease);
     /* The command's word comes first; but what was asked for and did not happen is no success. */

@@ -32,7 +32,6 @@ struct watching {
     struct xce_watch *watch;
     struct xce_event **listed;
     size_t n_listed;
-    bool silent;          /* the first list is not wanted: changes from now on are */
     bool skipped;         /* the list under way stands in for changes that are lost */
     bool printed;         /* something was: headings are there */
     int64_t out_of_reach; /* times the server was */
@@ -82,10 +81,6 @@ static int keep_listed(struct watching *watching, struct xce_event *event)
 {
     struct xce_event **grown;
 
-    if (watching->silent) {
-        xce_free(event);
-        return EXIT_OK;
-    }
     grown = reallocarray(watching->listed, watching->n_listed + 1, sizeof *grown);
     if (!grown) {
         xce_free(event);
@@ -116,7 +111,7 @@ static int list_complete(struct watching *watching, uint64_t revision)
     forget_list(watching);
     if (status == EXIT_OK && watching->skipped && ctl->globals.json)
         status = ctl_print_json_line(ctl, mark_json("synced", revision));
-    watching->silent = watching->skipped = false;
+    watching->skipped = false;
     ctl_say(ctl, "watching from revision %" PRIu64, revision);
     return status;
 }
@@ -126,8 +121,6 @@ static int skipped(struct watching *watching, uint64_t revision)
     struct ctl *ctl = watching->ctl;
 
     forget_list(watching);
-    if (watching->silent)
-        return EXIT_OK;
     watching->skipped = true;
     ctl_say(ctl,
             "changes up to revision %" PRIu64 " are lost; all leases follow, and what is not "
@@ -199,19 +192,38 @@ static int follow(struct watching *watching)
     }
 }
 
+/* The revision now: what comes after it is "from now on". */
+static int ask_revision(struct ctl *ctl, uint64_t *ret)
+{
+    struct xce_lease_filter filter = {.page_size = 1};
+    struct xce_call call = ctl_call(ctl);
+    struct xce_leases *leases;
+    int code = xce_lease_list(ctl->client, &call, &filter, &leases);
+
+    if (code != XCE_OK)
+        return ctl_failed(ctl, code);
+    *ret = leases->revision;
+    xce_free(leases);
+    ctl_say(ctl, "watching from revision %" PRIu64, *ret);
+    return EXIT_OK;
+}
+
 static int exec(struct ctl *ctl, void *memory, int n_words, char **words)
 {
     const struct watch_options *given = memory;
-    struct watching watching = {.ctl = ctl, .silent = !given->since.given};
+    struct watching watching = {.ctl = ctl};
+    uint64_t since = given->since.value;
     int status = output_check(ctl, &view_leases), code;
 
     (void)n_words;
     (void)words;
     if (status == EXIT_OK)
         status = ctl_connect(ctl);
+    if (status == EXIT_OK && !given->since.given)
+        status = ask_revision(ctl, &since);
     if (status != EXIT_OK)
         return status;
-    code = xce_watch_new(ctl->client, given->since.value, &watching.watch);
+    code = xce_watch_new(ctl->client, since, &watching.watch);
     if (code != XCE_OK)
         return ctl_failed(ctl, code);
     status = follow(&watching);

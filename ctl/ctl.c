@@ -69,7 +69,7 @@ struct xce_call ctl_call(const struct ctl *ctl)
 /* ---- messages ---- */
 
 /* Format and make safe for a terminal. text has MESSAGE_MAX bytes. */
-static void safe(char *text, const char *format, va_list args)
+__attribute__((format(printf, 2, 0))) static void safe(char *text, const char *format, va_list args)
 {
     char raw[MESSAGE_MAX];
 
@@ -99,6 +99,7 @@ static void print_error(struct ctl *ctl, int code, const char *text)
         (void)json_write(error, JSON_PRETTY, stdout);
         (void)fflush(stdout);
         json_free(error);
+        ctl->json_on_stdout = false;
         return;
     }
     fprintf(stderr, "leasectl: %s\n", text);
@@ -114,7 +115,7 @@ int ctl_usage(struct ctl *ctl, const char *format, ...)
     safe(text, format, args);
     va_end(args);
     print_error(ctl, XCE_INVALID, text);
-    if (!ctl->globals.json || !ctl->json_on_stdout)
+    if (!ctl->globals.json)
         fprintf(stderr, "Try: leasectl%s%s%s%s --help\n", verb && verb->group ? " " : "",
                 verb && verb->group ? verb->group : "", verb ? " " : "", verb ? verb->name : "");
     return EXIT_USAGE;

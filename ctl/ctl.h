@@ -42,7 +42,9 @@ struct ctl {
     struct ctl_globals globals;
     const struct verb *verb;
     struct xce_client *client; /* NULL until it is needed */
-    bool json_on_stdout;       /* errors too: false while stdout is another program's */
+    /* Errors go there, too: false while stdout is another program's, and once an error is there, so that --json prints one
+     * object. */
+    bool json_on_stdout;
 };
 
 /* The client, made now if it must. An exit status. */

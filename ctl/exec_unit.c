@@ -24,6 +24,7 @@
 enum {
     ARGS_MAX = 4096,
     RECORD_MAX = 128,
+    WAIT_MS = 1000,
     NOT_FOUND = 127, /* as a shell says it */
     NOT_EXECUTABLE = 126,
 };
@@ -141,6 +142,8 @@ int exec_unit_check(struct ctl *ctl, const char *program)
         return ctl_fail(ctl, XCE_FAILED,
                         "exec: this machine was not booted with systemd: lease "
                         "with acquire and start the command by other means");
+    if (geteuid() != 0)
+        return ctl_fail(ctl, XCE_NOT_FOUND, "exec: only root may start units of the system");
     if (look_up("systemd-run") || look_up("systemctl"))
         return ctl_fail(ctl, XCE_FAILED, "exec: systemd-run or systemctl is not in PATH");
     status = look_up(program);
@@ -224,7 +227,8 @@ static int add_word(struct line *line, const char *word)
 static int line_make(const struct exec_unit *unit, const char *name, const char *record,
                      struct line *ret)
 {
-    static const char *const first[] = {"systemd-run", "--quiet", "--wait", "--pipe", "--collect"};
+    static const char *const first[] = {"systemd-run", "--quiet",   "--wait",
+                                        "--pipe",      "--collect", "--no-ask-password"};
     char *recorder;
     int r = launch_make(unit->lease, &ret->launch);
 
@@ -343,7 +347,10 @@ static void tick(struct running *running)
 
 static int wait_for_end(struct running *running)
 {
-    struct timespec second = {.tv_sec = 1};
+    int64_t wait_ms = running->unit->tick_ms && running->unit->tick_ms < WAIT_MS
+                          ? running->unit->tick_ms
+                          : WAIT_MS;
+    struct timespec wait = {.tv_sec = wait_ms / 1000, .tv_nsec = wait_ms % 1000 * 1000000};
     sigset_t set;
     int status;
 
@@ -356,7 +363,7 @@ static int wait_for_end(struct running *running)
             return status;
         if (pid < 0 && errno != EINTR)
             return W_EXITCODE(EXIT_FAILED, 0);
-        number = sigtimedwait(&set, NULL, &second);
+        number = sigtimedwait(&set, NULL, &wait);
         if (number > 0 && number != SIGCHLD)
             pass_on(running, number);
         tick(running);
