@@ -14,7 +14,7 @@ struct row {
 static const struct row rows[] = {
     {0, GRPC_OK, ""},
     {FSM_INVALID, GRPC_INVALID_ARGUMENT, "the request can not be right"},
-    {FSM_NOT_FOUND, GRPC_NOT_FOUND, "no such object"},
+    {FSM_NOT_FOUND, GRPC_NOT_FOUND, "no such object, or none that you may see"},
     {FSM_EXISTS, GRPC_ALREADY_EXISTS, "it exists already"},
     {FSM_EXHAUSTED, GRPC_RESOURCE_EXHAUSTED, "no free uid"},
     {FSM_STALE, GRPC_FAILED_PRECONDITION, "the lease has gone on since"},

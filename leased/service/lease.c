@@ -276,7 +276,7 @@ static bool visible(struct service *service, struct service_request *request, ui
 
     if (!lease || policy_sees(&request->principal, request->scope, lease->owner.uid))
         return true;
-    service_refuse(request, FSM_NOT_FOUND, "no lease %llu", (unsigned long long)id);
+    service_refuse(request, FSM_NOT_FOUND, NULL);
     return false;
 }
 

@@ -73,7 +73,7 @@ static int fill(struct entry_proto *ret, const char *prefix, const struct histor
 }
 
 static void reply_entries(struct asked *asked, const struct history_entry *entries, size_t n,
-                          uint64_t revision)
+                          uint64_t revision, const char *note)
 {
     Xce__V1__HistoryReply reply = XCE__V1__HISTORY_REPLY__INIT;
     const struct fsm *fsm = service_fsm(asked->service);
@@ -92,6 +92,7 @@ static void reply_entries(struct asked *asked, const struct history_entry *entri
         reply.n_entries = n;
         reply.revision = revision;
         reply.complete = revision >= fsm_revision(fsm);
+        reply.note = (char *)(note ? note : "");
         service_reply(asked->request, &reply.base);
     }
     for (size_t i = 0; protos && i < n; i++) {
@@ -113,7 +114,7 @@ static void answered(int r, const struct history_entry *entries, size_t n, uint6
         if (r < 0)
             service_refuse(asked->request, r, why ? "history: %s" : NULL, why);
         else
-            reply_entries(asked, entries, n, revision);
+            reply_entries(asked, entries, n, revision, why);
     }
     free(asked);
 }

@@ -70,6 +70,9 @@ static void proposed(int r, const struct fsm_outcome *outcome, void *arg)
         bool ailing = (r == -ENOSPC || r == -EIO) && *service->health;
 
         service_refuse(request, r, ailing ? "%s" : NULL, service->health);
+    } else if (outcome->code == FSM_NOT_FOUND && request->scope != SCOPE_ALL) {
+        /* What was and what never was look the same to whom it never belonged. */
+        service_refuse(request, FSM_NOT_FOUND, NULL);
     } else if (outcome->code != FSM_OK) {
         service_refuse(request, (int)outcome->code, "%s", outcome->message);
     } else {

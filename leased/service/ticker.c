@@ -125,8 +125,6 @@ void ticker_leading(struct ticker *ticker)
     }
     ticker->ticking = false;
     ticker->elapsed_ms = ticker->service->deps.mono_ms();
-    if (ticker->service->leading)
-        propose_grace(ticker);
 }
 
 /* ---- once a second ---- */

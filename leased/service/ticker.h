@@ -12,7 +12,7 @@ struct ticker;
 int ticker_new(struct service *service, struct ticker **ret);
 void ticker_free(struct ticker *ticker);
 
-/* Leadership began or ended: silence is counted from now, a grace is given. */
+/* Leadership began or ended: silence is counted from now. */
 void ticker_leading(struct ticker *ticker);
 void ticker_elapse(struct ticker *ticker);
 

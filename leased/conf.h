@@ -1,0 +1,26 @@
+/* /etc/xce/leased.conf: the keys, their defaults and their meaning are the table in conf.c. */
+#ifndef XCE_LEASED_CONF_H
+#define XCE_LEASED_CONF_H
+
+#include <stdint.h>
+
+#include "common/conf.h"
+
+struct leased_settings {
+    const char *socket;    /* unix socket of this machine's clients */
+    const char *state_dir; /* engine.db, history.db */
+    const char *prefix;    /* of lease names; fixed when the state is made */
+    int64_t heartbeat_ms, lost_after_ms, grace_ms;
+    uint64_t history_lag; /* bytes */
+    uint32_t connections; /* at once */
+    int log_level;        /* 0 error ... 4 debug */
+};
+
+#define LEASED_CONF_PATH "/etc/xce/leased.conf"
+
+extern const struct conf_table leased_conf;
+
+/* The syslog level of a place in the table's words. */
+int leased_conf_log_level(const struct leased_settings *settings);
+
+#endif

@@ -1,0 +1,418 @@
+#include "leased/server.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/clock.h"
+#include "common/daemon.h"
+#include "common/digest.h"
+#include "common/fsutil.h"
+#include "common/log.h"
+#include "common/net/grpc.h"
+#include "common/net/loop.h"
+#include "leased/conf.h"
+#include "leased/engine/engine.h"
+#include "leased/history/history.h"
+#include "leased/rpc/listener.h"
+#include "leased/service/service.h"
+#include "leased/watch/hub.h"
+#include "xce/v1/command.pb-c.h"
+
+#define ELAPSE_MS   50
+#define CLOSE_MS    2000
+#define RING_BYTES  (8u << 20)
+#define SOCKET_MODE 0666
+
+/* history ◀─ changes ─ engine(fsm) ─ changes ─▶ hub, service ◀─ requests ─ rpc */
+struct server {
+    struct conf **conf;
+    struct loop *loop;
+    struct history *history;
+    struct hub *hub;
+    struct fsm *fsm; /* the engine's */
+    struct engine *engine;
+    struct service *service;
+    struct rpc_server *rpc;
+    struct loop_timer *elapse, *watchdog;
+    struct loop_signal *terminate, *interrupt, *reload;
+    bool leading, stopping;
+    int r; /* why it ends */
+};
+
+static const struct leased_settings *settings(const struct server *server)
+{
+    return conf_settings(*server->conf);
+}
+
+/* ---- the end ---- */
+
+static void history_closed(void *arg)
+{
+    struct server *server = arg;
+
+    server->history = NULL;
+    loop_stop(server->loop);
+}
+
+static void engine_closed(void *arg)
+{
+    struct server *server = arg;
+
+    server->engine = NULL;
+    service_free(server->service);
+    server->service = NULL;
+    hub_free(server->hub);
+    server->hub = NULL;
+    if (server->history)
+        history_close(server->history, history_closed, server);
+    else
+        history_closed(server);
+}
+
+static void rpc_closed(void *arg)
+{
+    struct server *server = arg;
+
+    server->rpc = NULL;
+    if (server->engine)
+        engine_close(server->engine, engine_closed, server);
+    else
+        engine_closed(server);
+}
+
+/* Begin to end; r is what the process says of it. */
+static void stop(struct server *server, int r)
+{
+    if (server->stopping)
+        return;
+    server->stopping = true;
+    server->r = r;
+    daemon_stopping("stopping");
+    log_info(LOG_FIELDS(.message_id = LOG_ID_STOPPING), "stopping");
+    loop_timer_stop(server->elapse);
+    if (server->rpc)
+        rpc_server_close(server->rpc, CLOSE_MS, rpc_closed, server);
+    else
+        rpc_closed(server);
+}
+
+/* ---- what the engine says ---- */
+
+static void changed(const struct fsm_change *change, void *arg)
+{
+    struct server *server = arg;
+
+    history_changed(server->history, fsm_incarnation(server->fsm), change);
+    hub_changed(server->hub, change);
+    if (server->service)
+        service_changed(server->service, change);
+}
+
+static void applied(void *arg)
+{
+    struct server *server = arg;
+
+    hub_flush(server->hub);
+    if (server->service)
+        service_flush(server->service);
+}
+
+static const struct fsm_lease *next_lease(uint64_t after, void *arg)
+{
+    return fsm_lease_next(((struct server *)arg)->fsm, after);
+}
+
+static void restored(const struct fsm *fsm, void *arg)
+{
+    struct server *server = arg;
+
+    history_restored(server->history, fsm_incarnation(fsm), fsm_revision(fsm), next_lease, server);
+}
+
+static void health(int r, const char *what, void *arg)
+{
+    struct server *server = arg;
+
+    if (r < 0)
+        log_error(LOG_FIELDS(.message_id = LOG_ID_DISK), "writes are refused: %s", what);
+    else
+        log_notice(LOG_FIELDS(.message_id = LOG_ID_DISK), "writes are accepted again");
+    if (server->service)
+        service_health(server->service, r, what);
+}
+
+static void history_health(int r, const char *what, void *arg)
+{
+    (void)arg;
+    if (r < 0)
+        log_error(LOG_FIELDS(.message_id = LOG_ID_DISK), "history: %s", what);
+    else
+        log_notice(LOG_FIELDS(.message_id = LOG_ID_DISK), "history is written again");
+}
+
+static uint64_t history_written(void *arg)
+{
+    const struct server *server = arg;
+
+    return history_revision(server->history);
+}
+
+/* ---- ready ---- */
+
+static void serve(struct server *server)
+{
+    int r = rpc_server_listen_unix(server->rpc, settings(server)->socket, SOCKET_MODE);
+
+    if (r < 0) {
+        log_error(NULL, "%s: %s", settings(server)->socket,
+                  r == -EADDRINUSE ? "another leased serves it" : err_text(r));
+        stop(server, r);
+        return;
+    }
+    log_info(LOG_FIELDS(.message_id = LOG_ID_STARTED), "serving %s", settings(server)->socket);
+    daemon_ready("serving %s", settings(server)->socket);
+}
+
+static void initialised(int r, const struct fsm_outcome *outcome, void *arg)
+{
+    struct server *server = arg;
+
+    if (r < 0 || outcome->code != FSM_OK) {
+        log_error(NULL, "the state could not be made: %s", r < 0 ? err_text(r) : outcome->message);
+        stop(server, r < 0 ? r : -EIO);
+        return;
+    }
+    serve(server);
+}
+
+/* A new state gets its name prefix and a random incarnation. */
+static void initialise(struct server *server)
+{
+    Xce__V1__Command command = XCE__V1__COMMAND__INIT;
+    Xce__V1__CmdInit init = XCE__V1__CMD_INIT__INIT;
+    uint8_t incarnation[16], bytes[128];
+
+    digest_random(incarnation, sizeof incarnation);
+    init.prefix.data = (uint8_t *)settings(server)->prefix;
+    init.prefix.len = strlen(settings(server)->prefix);
+    init.incarnation.data = incarnation;
+    init.incarnation.len = sizeof incarnation;
+    command.kind_case = XCE__V1__COMMAND__KIND_INIT;
+    command.init = &init;
+    engine_propose(server->engine, bytes, xce__v1__command__pack(&command, bytes), initialised,
+                   server);
+}
+
+/* The engine is open and leads: runs from the loop, when everything is wired. */
+static void begin(void *arg)
+{
+    struct server *server = arg;
+    const struct fsm *fsm = engine_fsm(server->engine);
+
+    if (server->stopping)
+        return;
+    if (!fsm_initialised(fsm)) {
+        initialise(server);
+    } else if (strcmp(fsm_prefix(fsm), settings(server)->prefix)) {
+        log_error(LOG_FIELDS(.message_id = LOG_ID_CONFIG_BAD),
+                  "leased.Prefix is \"%s\", but the state in %s was made with \"%s\", and names "
+                  "never change",
+                  settings(server)->prefix, settings(server)->state_dir, fsm_prefix(fsm));
+        stop(server, -EINVAL);
+    } else {
+        serve(server);
+    }
+}
+
+static void leader(bool leading, void *arg)
+{
+    struct server *server = arg;
+
+    server->leading = leading;
+    if (server->service)
+        service_leading(server->service, leading);
+}
+
+/* ---- time, signals ---- */
+
+static void elapse(void *arg)
+{
+    struct server *server = arg;
+
+    service_elapse(server->service);
+}
+
+static void watchdog(void *arg)
+{
+    (void)arg;
+    daemon_watchdog();
+}
+
+static void terminate(int signum, void *arg)
+{
+    (void)signum;
+    stop(arg, 0);
+}
+
+static void reload(int signum, void *arg)
+{
+    struct server *server = arg;
+    AUTO(buf_done) struct buf pending = BUF_INIT(4096);
+    struct err err = {{0}};
+
+    (void)signum;
+    daemon_reloading();
+    if (conf_reload(server->conf, &pending, &err) < 0) {
+        log_error(LOG_FIELDS(.message_id = LOG_ID_CONFIG_BAD), "the old configuration stays: %s",
+                  err.text);
+    } else {
+        log_set_level(leased_conf_log_level(settings(server)));
+        service_set_times(server->service, settings(server)->heartbeat_ms,
+                          settings(server)->lost_after_ms, settings(server)->grace_ms);
+        log_notice(LOG_FIELDS(.message_id = LOG_ID_RELOADED), "configuration read again%s%s",
+                   pending.len ? "; these need a restart: " : "", buf_str(&pending));
+    }
+    daemon_ready("serving %s", settings(server)->socket);
+}
+
+/* ---- the start ---- */
+
+static int offload(void (*work)(void *arg), void (*done)(int r, void *arg), void *arg,
+                   void *offload_arg)
+{
+    const struct server *server = offload_arg;
+
+    return loop_work_submit(server->loop, work, done, arg);
+}
+
+static int open_history(struct server *server)
+{
+    const struct history_options options = {.lag_bytes = settings(server)->history_lag};
+    char path[TEXT_PATH_MAX + 32], why[HISTORY_WHY_MAX];
+    int r;
+
+    (void)snprintf(path, sizeof path, "%s/history.db", settings(server)->state_dir);
+    r = history_open(server->loop, path, &options, history_health, server, &server->history, why);
+    if (r < 0)
+        log_error(NULL, "%s", why);
+    return r;
+}
+
+static int open_engine(struct server *server)
+{
+    const struct engine_options options = {.grace_ms = settings(server)->grace_ms};
+    const struct engine_hooks hooks = {
+        .restored = restored,
+        .change = changed,
+        .applied = applied,
+        .leader = leader,
+        .history_revision = history_written,
+        .health = health,
+        .arg = server,
+    };
+    char path[TEXT_PATH_MAX + 32], why[ENGINE_WHY_MAX];
+    int r = fsm_new(&server->fsm);
+
+    if (r < 0)
+        return r;
+    r = hub_new(server->fsm, RING_BYTES, clock_wall_ms, &server->hub);
+    if (r < 0) {
+        fsm_free(server->fsm);
+        return r;
+    }
+    (void)snprintf(path, sizeof path, "%s/engine.db", settings(server)->state_dir);
+    r = engine_open_sqlite(server->loop, path, &options, server->fsm, &hooks, &server->engine, why);
+    if (r < 0) {
+        log_error(NULL, "%s", why);
+        return r;
+    }
+    history_opened(server->history, fsm_incarnation(server->fsm), fsm_revision(server->fsm),
+                   next_lease, server);
+    return 0;
+}
+
+static int open_service(struct server *server)
+{
+    struct service_options options = {
+        .heartbeat_ms = settings(server)->heartbeat_ms,
+        .lost_after_ms = settings(server)->lost_after_ms,
+        .grace_ms = settings(server)->grace_ms,
+    };
+    const struct service_deps deps = {
+        .engine = server->engine,
+        .hub = server->hub,
+        .history = server->history,
+        .offload = offload,
+        .offload_arg = server,
+        .wall_ms = clock_wall_ms,
+        .mono_ms = clock_mono_ms,
+    };
+    const struct grpc_limits limits = {.connections = settings(server)->connections};
+    int r = fs_machine_id(options.machine_id);
+
+    if (r < 0) {
+        log_error(NULL, "/etc/machine-id: %s", err_text(r));
+        return r;
+    }
+    r = service_new(&options, &deps, &server->service);
+    if (r < 0)
+        return r;
+    if (server->leading)
+        service_leading(server->service, true);
+    return rpc_server_new(server->loop, server->service, &limits, &server->rpc);
+}
+
+static int open_clocks(struct server *server)
+{
+    int64_t watchdog_ms = daemon_watchdog_ms();
+    int r;
+
+    if ((r = loop_timer_new(server->loop, elapse, server, &server->elapse)) < 0 ||
+        (r = loop_timer_new(server->loop, watchdog, server, &server->watchdog)) < 0 ||
+        (r = loop_signal_new(server->loop, SIGTERM, terminate, server, &server->terminate)) < 0 ||
+        (r = loop_signal_new(server->loop, SIGINT, terminate, server, &server->interrupt)) < 0 ||
+        (r = loop_signal_new(server->loop, SIGHUP, reload, server, &server->reload)) < 0)
+        return r;
+    loop_timer_start(server->elapse, ELAPSE_MS, ELAPSE_MS);
+    if (watchdog_ms)
+        loop_timer_start(server->watchdog, watchdog_ms, watchdog_ms);
+    return 0;
+}
+
+static int open_all(struct server *server)
+{
+    int r = fs_mkdir_p(settings(server)->state_dir, 0700);
+
+    if (r < 0) {
+        log_error(NULL, "%s: %s", settings(server)->state_dir, err_text(r));
+        return r;
+    }
+    if ((r = open_history(server)) < 0 || (r = open_engine(server)) < 0 ||
+        (r = open_service(server)) < 0 || (r = open_clocks(server)) < 0)
+        return r;
+    return loop_defer(server->loop, begin, server);
+}
+
+int server_run(struct conf **conf)
+{
+    struct server server = {.conf = conf};
+    int r = loop_new(&server.loop);
+
+    if (r < 0)
+        return r;
+    r = open_all(&server);
+    if (r < 0)
+        stop(&server, r);
+    loop_run(server.loop);
+    loop_signal_free(server.terminate);
+    loop_signal_free(server.interrupt);
+    loop_signal_free(server.reload);
+    loop_timer_free(server.watchdog);
+    loop_timer_free(server.elapse);
+    loop_free(server.loop);
+    return server.r;
+}

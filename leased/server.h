@@ -1,0 +1,13 @@
+/* The whole of leased: built bottom-up, callbacks wired, torn down in reverse. */
+#ifndef XCE_LEASED_SERVER_H
+#define XCE_LEASED_SERVER_H
+
+#include "common/conf.h"
+
+struct server;
+
+/* Open everything and serve; conf is borrowed and may be exchanged by a reload (SIGHUP): conf is where the owner keeps it.
+ * 0 after a clean end; -errno, and why it could not start is logged. */
+int server_run(struct conf **conf);
+
+#endif

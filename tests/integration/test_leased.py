@@ -1,0 +1,379 @@
+#!/usr/bin/python3
+"""leased as its clients see it: every verb over gRPC, the life of a lease, identity, restarts, bad input."""
+import os
+import subprocess
+import sys
+import time
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import peer
+
+FIRST = 2013265920
+GRANTED, ACTIVE, DRAINING, NORMALISING, COOLING, RETIRED, FREE = range(1, 8)
+CONFIG = "Heartbeat = 100ms\nLostAfter = 2s"
+
+
+class LeasedTest(unittest.TestCase):
+    def setUp(self):
+        self.leased = peer.Leased(CONFIG).__enter__()
+        self.addCleanup(self.leased.__exit__, None, None, None)
+        self.client = self.leased.client()
+        self.addCleanup(self.client.close)
+        self.nodes = []
+
+    def tearDown(self):
+        for node in self.nodes:
+            node.close()
+
+    def node(self, name="n1", **more):
+        node = peer.Node(self.client, name, **more).wait(lambda n: n.welcome, what="welcome")
+        self.nodes.append(node)
+        peer.until(lambda: self.node_state(name) == 1, what="node ready")
+        return node
+
+    def node_state(self, name):
+        nodes = self.client.node.List(self.client.m["node"].ListNodesRequest(), timeout=5).nodes
+        return {n.node: n.state for n in nodes}.get(name)
+
+    def pool(self, **more):
+        settings = dict(cooldown_ms=1000, ready_timeout_ms=2000)
+        settings.update(more)
+        return self.client.create_pool(**settings).pool
+
+    def state(self, lease):
+        status = None
+        try:
+            return self.client.get(lease=lease).lease.state
+        except peer.grpc.RpcError as error:
+            status = error.code().name
+        self.assertEqual(status, "NOT_FOUND")
+        return FREE
+
+    # ---- the life of a lease ----
+
+    def test_life_of_a_lease(self):
+        self.pool()
+        self.node()
+        lease = self.client.acquire(wait=True, job=b"j1").leases[0]
+        self.assertEqual((lease.state, lease.uid, lease.gid, lease.epoch, lease.job), (ACTIVE, FIRST, FIRST, 1, "j1"))
+        self.assertEqual(lease.owner.uid, 0)
+        self.assertTrue(lease.name.startswith("xce-"))
+        for key in ({"uid": FIRST}, {"name": lease.name.encode()}, {"job": b"j1"}):
+            self.assertEqual(self.client.get(**key).lease.lease, lease.lease)
+        self.assertEqual(self.client.release(lease).lease.state, DRAINING)
+        peer.until(lambda: self.state(lease.lease) == FREE, what="the uid to be free")
+        again = self.client.acquire(job=b"j1").leases[0]
+        self.assertEqual(again.uid, FIRST + 1, "longest unused first")
+
+    def test_uid_waits_for_clean_and_watermark(self):
+        self.pool()
+        node = self.node(clean_reports=False)
+        lease = self.client.acquire(wait=True).leases[0]
+        self.client.release(lease)
+        explained = self.client.lease.Explain(self.client.m["lease"].LeaseKey(uid=lease.uid), timeout=5)
+        self.assertEqual([w.what for w in explained.waits], ["member n1"])
+        kind = node.m.REPORT_KIND_DIRTY
+        node.report(lease.uid, lease.epoch, kind, b"process", b"pid 7")
+        peer.until(lambda: "dirty" in self.client.get(lease=lease.lease).lease.reasons, what="quarantine")
+        node.report(lease.uid, lease.epoch, node.m.REPORT_KIND_CLEAN)
+        peer.until(lambda: self.state(lease.lease) == FREE, what="free after clean")
+
+    def test_refused_member_is_followed_by_another_lease(self):
+        self.pool()
+        node = self.node(ready=False)
+        import threading
+        answer = []
+        thread = threading.Thread(target=lambda: answer.append(self.client.acquire(wait=True, timeout=10)))
+        thread.start()
+        node.wait(lambda n: FIRST in n.leases)
+        node.report(FIRST, 1, node.m.REPORT_KIND_REFUSED, b"process", b"pid 9")
+        node.wait(lambda n: FIRST + 1 in n.leases, what="the next lease")
+        node.report(FIRST + 1, 1, node.m.REPORT_KIND_READY)
+        thread.join(10)
+        self.assertEqual(answer[0].leases[0].uid, FIRST + 1)
+
+    def test_expiry_drains(self):
+        self.pool(ttl_min_ms=1000)
+        self.node()
+        lease = self.client.acquire(wait=True, ttl_ms=1000).leases[0]
+        peer.until(lambda: self.state(lease.lease) == FREE, what="expiry")
+
+    def test_batch_is_all_or_nothing(self):
+        self.pool(max_per_owner=3, max_per_owner_set=True)
+        self.node()
+        ask = self.client.request(self.client.m["lease"].AcquireRequest())
+        for _ in range(4):
+            ask.leases.add(nodes=[b"n1"])
+        code, text = peer.code_of(lambda: self.client.lease.Acquire(ask, timeout=5))
+        self.assertEqual(code, "RESOURCE_EXHAUSTED", text)
+        listed = self.client.lease.List(self.client.m["lease"].ListLeasesRequest(all=True), timeout=5)
+        self.assertEqual(len(listed.leases), 0)
+
+    # ---- requests ----
+
+    def test_same_request_id_same_answer(self):
+        self.pool()
+        self.node()
+        key = os.urandom(16)
+        first = self.client.acquire(job=b"a", request_id=key)
+        again = self.client.acquire(job=b"a", request_id=key)
+        self.assertEqual(first.leases[0].lease, again.leases[0].lease)
+        code, _ = peer.code_of(lambda: self.client.acquire(job=b"b", request_id=key))
+        self.assertEqual(code, "INVALID_ARGUMENT")
+        code, _ = peer.code_of(lambda: self.client.acquire(job=b"a"))
+        self.assertEqual(code, "ALREADY_EXISTS")
+
+    def test_same_request_id_after_kill(self):
+        self.pool()
+        self.node()
+        key = os.urandom(16)
+        first = self.client.acquire(request_id=key).leases[0]
+        self.leased.kill()
+        self.leased.start()
+        again = peer.until(lambda: self.retry(key), what="an answer")
+        self.assertEqual((first.lease, first.uid, first.epoch), (again.lease, again.uid, again.epoch))
+
+    def retry(self, key):
+        try:
+            return self.client.acquire(request_id=key).leases[0]
+        except peer.grpc.RpcError as error:
+            if error.code().name != "UNAVAILABLE":
+                raise
+        return None
+
+    # ---- watch ----
+
+    def test_watch_resumes_by_revision(self):
+        self.pool()
+        self.node()
+        watch = self.client.lease.Watch(self.client.m["lease"].WatchRequest())
+        self.addCleanup(watch.cancel)
+        self.assertTrue(next(watch).synced)
+        lease = self.client.acquire(wait=True).leases[0]
+        events = [next(watch), next(watch)]
+        while events[-1].lease.state != ACTIVE:
+            events.append(next(watch))
+        self.assertEqual([e.revision for e in events], sorted(e.revision for e in events))
+        since = events[0].revision
+        resumed = self.client.lease.Watch(self.client.m["lease"].WatchRequest(since=since))
+        self.addCleanup(resumed.cancel)
+        self.assertEqual(next(resumed).revision, events[1].revision)
+        self.client.release(lease)
+        while events[-1].lease.state != FREE:
+            events.append(next(watch))
+        self.assertEqual(events[-1].lease.lease, lease.lease)
+
+    # ---- history ----
+
+    def test_history_says_who_had_it(self):
+        self.pool()
+        self.node()
+        lease = self.client.acquire(wait=True, job=b"past").leases[0]
+        at = int(time.time() * 1000)
+        self.client.release(lease)
+        peer.until(lambda: self.state(lease.lease) == FREE, what="free")
+        ask = self.client.m["lease"].HistoryRequest(uid=lease.uid, at_ms=at)
+        entries = peer.until(lambda: self.client.lease.History(ask, timeout=5).entries, what="history")
+        self.assertEqual([(e.lease, e.job, e.end_cause) for e in entries], [(lease.lease, "past", "release")])
+        ask.at_ms = at - 3600000
+        self.assertEqual(len(self.client.lease.History(ask, timeout=5).entries), 0)
+
+    # ---- identity ----
+
+    def as_nobody(self, code):
+        script = ("import sys; sys.path.insert(0, %r); import peer; c = peer.Client('unix:%s'); m = c.m\n%s"
+                  % (os.path.dirname(os.path.abspath(__file__)), self.leased.socket, code))
+        return subprocess.run(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "/usr/bin/python3",
+                               "-B", "-c", script], capture_output=True, text=True, timeout=60)
+
+    def test_others_see_only_their_own(self):
+        self.pool()
+        self.node()
+        mine = self.client.acquire(job=b"root").leases[0]
+        run = self.as_nobody(
+            "l = c.acquire(job=b'theirs').leases[0]; print(l.owner.name, l.owner.uid)\n"
+            "print([x.job for x in c.lease.List(m['lease'].ListLeasesRequest(all=True)).leases])\n"
+            "absent = peer.code_of(lambda: c.get(lease=999999)); other = peer.code_of(lambda: c.get(lease=%d))\n"
+            "print(absent == other, absent[0])\n"
+            "print(peer.code_of(lambda: c.get(uid=%d)) == peer.code_of(lambda: c.get(uid=12345)))\n"
+            "r = m['lease'].ReleaseRequest\n"
+            "a = peer.code_of(lambda: c.lease.Release(c.request(r(lease=%d, epoch=1))))\n"
+            "b = peer.code_of(lambda: c.lease.Release(c.request(r(lease=%d, epoch=1))))\n"
+            "print(a[0], a[1] == b[1])\n"
+            "print(peer.code_of(lambda: c.create_pool(name=b'x'))[0])\n"
+            "print(peer.code_of(lambda: c.node.List(m['node'].ListNodesRequest()))[0])\n"
+            "print(c.pool.List(m['pool'].ListPoolsRequest()).pools[0].HasField('counts'))\n"
+            % (mine.lease, mine.uid, mine.lease, 999999))
+        self.assertEqual(run.stdout.splitlines(),
+                         ["nobody 65534", "['theirs']", "True NOT_FOUND", "True", "NOT_FOUND True", "PERMISSION_DENIED",
+                          "PERMISSION_DENIED", "False"], run.stderr)
+
+    def test_only_root_names_an_owner(self):
+        self.pool()
+        self.node()
+        owner = self.client.m["lease"].OwnerSpec(name=b"alice", uid=1234, gid=1234)
+        lease = self.client.acquire(owner=owner).leases[0]
+        self.assertEqual((lease.owner.name, lease.owner.uid), ("alice", 1234))
+        run = self.as_nobody("print(peer.code_of(lambda: c.acquire(owner=m['lease'].OwnerSpec(uid=0)))[0])")
+        self.assertEqual(run.stdout.strip(), "PERMISSION_DENIED", run.stderr)
+
+    # ---- pools ----
+
+    def test_pool_overlaps_are_refused(self):
+        self.pool()
+        for first, word in ((0, ""), (1000, ""), (61184, ""), (524288, ""), (FIRST + 100, "main"), (65534, ""),
+                            (0x7ffe0000, ""), (100000, "")):
+            code, text = peer.code_of(lambda: self.client.create_pool(name=b"other", first=first, count=16))
+            self.assertEqual(code, "FAILED_PRECONDITION", "%d: %s" % (first, text))
+            self.assertIn(word, text)
+
+    def test_pool_needs_an_answer_about_directories(self):
+        pool = self.client.m["pool"]
+        ask = self.client.request(pool.CreatePoolRequest(name=b"p", range=pool.UidRange(first=FIRST, last=FIRST + 9)))
+        self.assertEqual(peer.code_of(lambda: self.client.pool.Create(ask, timeout=20))[0], "INVALID_ARGUMENT")
+        ask.directory_ranges.add(first=FIRST + 5, last=FIRST + 500)
+        self.assertEqual(peer.code_of(lambda: self.client.pool.Create(ask, timeout=20))[0], "FAILED_PRECONDITION")
+
+    def test_pool_suggest_passes_its_own_check(self):
+        pool = self.client.m["pool"]
+        found = self.client.pool.Suggest(pool.SuggestPoolRequest(count=100), timeout=20).range
+        self.assertEqual(found.first, FIRST)
+        self.client.create_pool(first=found.first, count=100)
+        found = self.client.pool.Suggest(pool.SuggestPoolRequest(count=100), timeout=20).range
+        self.assertEqual(found.first, FIRST + 100)
+
+    def test_pool_exhausted_says_how_and_when(self):
+        self.pool(count=2)
+        self.node()
+        self.client.acquire(wait=True)
+        lease = self.client.acquire(wait=True).leases[0]
+        code, text = peer.code_of(self.client.acquire)
+        self.assertEqual(code, "RESOURCE_EXHAUSTED")
+        self.assertIn("active 2", text)
+        self.client.pool.Set(self.client.request(self.client.m["pool"].SetPoolRequest(
+            name=b"main", settings=self.client.m["pool"].PoolSettings(cooldown_ms=60000))), timeout=5)
+        self.client.release(lease)
+        peer.until(lambda: self.state(lease.lease) == COOLING, what="cooling")
+        self.assertRegex(peer.code_of(self.client.acquire)[1], r"cooling 1.* in (59|60) s")
+
+    def test_blocked_uid_is_passed_over_until_unblocked(self):
+        self.pool(count=2)
+        node = self.node()
+        node.block(FIRST, b"account", b"alice")
+        pool = self.client.m["pool"]
+        peer.until(lambda: self.client.pool.Get(pool.PoolKey(name=b"main"), timeout=5).pool.counts.blocked == 1)
+        self.assertEqual(self.client.acquire().leases[0].uid, FIRST + 1)
+        waits = self.client.lease.Explain(self.client.m["lease"].LeaseKey(uid=FIRST), timeout=5).waits
+        self.assertEqual(waits[0].state, "blocked")
+        self.client.pool.Unblock(self.client.request(pool.UnblockRequest(name=b"main", uid=FIRST)), timeout=5)
+        self.assertEqual(self.client.acquire().leases[0].uid, FIRST)
+
+    def test_pool_retire(self):
+        self.pool()
+        self.node()
+        lease = self.client.acquire(wait=True).leases[0]
+        pool = self.client.m["pool"]
+        self.client.pool.Retire(self.client.request(pool.RetirePoolRequest(name=b"main")), timeout=5)
+        self.assertEqual(peer.code_of(self.client.acquire)[0], "FAILED_PRECONDITION")
+        self.client.release(lease)
+        peer.until(lambda: not self.client.pool.List(pool.ListPoolsRequest(), timeout=5).pools, what="the pool to go")
+        self.pool()
+        self.assertEqual(self.client.acquire(wait=True).leases[0].epoch, 2, "epoch floors outlive pools")
+
+    # ---- nodes ----
+
+    def test_new_session_ends_the_old_one(self):
+        self.pool()
+        old = self.node()
+        new = peer.Node(self.client, "n1", clean=True).wait(lambda n: n.welcome)
+        self.nodes.append(new)
+        old.wait(lambda n: n.ended, what="the old session to end")
+        self.assertGreater(new.welcome.session, old.welcome.session)
+
+    def test_same_name_other_machine_is_refused(self):
+        self.node()
+        other = peer.Node(self.client, "n1", machine="2" * 32).wait(lambda n: n.ended)
+        self.nodes.append(other)
+        self.assertEqual(other.ended.code().name, "FAILED_PRECONDITION")
+
+    def test_silent_node_is_lost_and_its_leases_wait(self):
+        self.pool()
+        node = self.node()
+        lease = self.client.acquire(wait=True).leases[0]
+        node.close()
+        peer.until(lambda: self.node_state("n1") == 4, seconds=20, what="the node to be lost")
+        self.assertEqual(self.client.get(lease=lease.lease).lease.state, DRAINING)
+        self.assertIn("member-lost", self.client.get(lease=lease.lease).lease.reasons)
+        self.assertEqual(peer.code_of(self.client.acquire)[0], "FAILED_PRECONDITION")
+
+    def test_drain_refuses_new_leases(self):
+        self.pool()
+        self.node()
+        verb = self.client.m["node"].NodeVerbRequest
+        self.client.node.Drain(self.client.request(verb(node=b"n1", reason=b"disk")), timeout=5)
+        code, text = peer.code_of(self.client.acquire)
+        self.assertEqual(code, "FAILED_PRECONDITION")
+        self.assertIn("n1", text)
+        self.client.node.Undrain(self.client.request(verb(node=b"n1")), timeout=5)
+        self.client.acquire()
+
+    def test_session_resumes_without_a_full_list(self):
+        self.pool()
+        node = self.node()
+        lease = self.client.acquire(wait=True).leases[0]
+        node.wait(lambda n: n.leases.get(lease.uid) and n.leases[lease.uid].state == ACTIVE)
+        again = peer.Node(self.client, "n1", clean=True, resume=node.revision, incarnation=node.welcome.incarnation)
+        self.nodes.append(again)
+        again.wait(lambda n: n.welcome)
+        self.assertFalse(again.welcome.full)
+        other = peer.Node(self.client, "n1", clean=True, resume=node.revision, incarnation=b"x" * 16)
+        self.nodes.append(other)
+        other.wait(lambda n: n.welcome)
+        self.assertTrue(other.welcome.full)
+
+    # ---- bad input ----
+
+    def test_bad_input_is_named(self):
+        self.pool()
+        self.node()
+        m = self.client.m["lease"]
+        long_name = b"x" * 100000
+        rows = [
+            (lambda: self.client.lease.Acquire(m.AcquireRequest(), timeout=5), "INVALID_ARGUMENT", "leases"),
+            (lambda: self.client.lease.Acquire(m.AcquireRequest(leases=[m.LeaseSpec(nodes=[b"n1"])]), timeout=5),
+             "INVALID_ARGUMENT", "request.id"),
+            (lambda: self.client.acquire(job=b"a b"), "INVALID_ARGUMENT", "job"),
+            (lambda: self.client.acquire(job=b"a\0b"), "INVALID_ARGUMENT", "job"),
+            (lambda: self.client.acquire(job=b"\xff\xfe"), "INVALID_ARGUMENT", "job"),
+            (lambda: self.client.acquire(job=long_name), "INVALID_ARGUMENT", "job"),
+            (lambda: self.client.acquire(pool=long_name), "INVALID_ARGUMENT", "pool"),
+            (lambda: self.client.acquire(nodes=["n1", "nope"]), "NOT_FOUND", "nope"),
+            (lambda: self.client.acquire(pool=b"nope"), "NOT_FOUND", "nope"),
+            (lambda: self.client.acquire(ttl_ms=-5), "INVALID_ARGUMENT", "ttl"),
+            (lambda: self.client.acquire(ttl_ms=1 << 60), "INVALID_ARGUMENT", "ttl"),
+            (lambda: self.client.acquire(gids=[0]), "INVALID_ARGUMENT", "gids"),
+            (lambda: self.client.acquire(gids=[54321]), "PERMISSION_DENIED", "54321"),
+            (lambda: self.client.acquire(write_paths=[m.WritePathSpec(path=b"/x")]), "UNIMPLEMENTED", "write_paths"),
+            (lambda: self.client.get(), "INVALID_ARGUMENT", "key"),
+            (lambda: self.client.get(name=b"xce-0-1"), "NOT_FOUND", ""),
+            (lambda: self.client.lease.Release(self.client.request(m.ReleaseRequest(lease=7)), timeout=5), "NOT_FOUND", "7"),
+        ]
+        for i, (call, status, word) in enumerate(rows):
+            code, text = peer.code_of(call)
+            self.assertEqual(code, status, "row %d: %s" % (i, text))
+            self.assertIn(word, text, "row %d" % i)
+        self.client.acquire()
+
+    def test_malformed_message_is_refused(self):
+        send = self.client.channel.unary_unary("/xce.v1.LeaseService/Acquire", request_serializer=bytes,
+                                               response_deserializer=bytes)
+        for data in (b"\xff" * 10, b"\x12\xff\xff\xff\xff\x0f", b"\x12\x04abcd", b"\x08\x01", b"\x13" * 50):
+            code, _ = peer.code_of(lambda: send(data, timeout=5))
+            self.assertEqual(code, "INVALID_ARGUMENT", data)
+        code, text = peer.code_of(lambda: send(b"\0" * (16 << 20), timeout=20))
+        self.assertEqual(code, "RESOURCE_EXHAUSTED", text)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,119 @@
+/* What uids a machine has taken, from real files and the machine's own NSS. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "leased/service/overlap.h"
+
+struct files {
+    char login_defs[64], subuid[64], subgid[64];
+};
+
+static void write_file(char path[64], const char *text)
+{
+    int fd;
+
+    (void)snprintf(path, 64, "/tmp/xce-overlap.XXXXXX");
+    fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    (void)close(fd);
+}
+
+static struct overlap gather(const char *login_defs, const char *subuid)
+{
+    struct files files;
+    struct overlap overlap;
+
+    write_file(files.login_defs, login_defs);
+    write_file(files.subuid, subuid);
+    write_file(files.subgid, "");
+    assert_int_equal(overlap_gather(&(struct overlap_sources){files.login_defs, files.subuid,
+                                                              files.subgid, "xce-"},
+                                    &overlap),
+                     0);
+    (void)unlink(files.login_defs);
+    (void)unlink(files.subuid);
+    (void)unlink(files.subgid);
+    return overlap;
+}
+
+static void overlap_silent_files_take_the_suite_defaults(void **state)
+{
+    struct overlap overlap = gather("", "");
+
+    (void)state;
+    assert_non_null(overlap_find(&overlap, 1000, 1000));
+    assert_non_null(overlap_find(&overlap, 60000, 60000));
+    assert_non_null(overlap_find(&overlap, 600100000, 600100000));
+    assert_null(overlap_find(&overlap, 2013265920, 2013331455));
+    overlap_done(&overlap);
+}
+
+static void overlap_login_defs_values_win(void **state)
+{
+    struct overlap overlap = gather(
+        "# UID_MIN 5\nUID_MIN\t2013265920\n  UID_MAX 2013265930\nUID_MAXX 7\n", "");
+
+    (void)state;
+    assert_non_null(overlap_find(&overlap, 2013265930, 2013265940));
+    assert_null(overlap_find(&overlap, 2013265931, 2013265940));
+    overlap_done(&overlap);
+}
+
+static void overlap_subuid_lines_count(void **state)
+{
+    struct overlap overlap = gather(
+        "", "alice:2013265920:65536\nbroken\n#x:1:2\nbob:4294967290:100\ncarol:99999999999:1\n");
+    const struct overlap_taken *taken = overlap_find(&overlap, 2013331455, 2013331455);
+
+    (void)state;
+    assert_non_null(taken);
+    assert_non_null(strstr(taken->what, "alice"));
+    assert_null(overlap_find(&overlap, 2013331456, 2013331456));
+    assert_non_null(overlap_find(&overlap, 4294967293u, 4294967293u));
+    overlap_done(&overlap);
+}
+
+static void overlap_accounts_and_groups_of_the_machine_count(void **state)
+{
+    struct overlap overlap = gather("", "");
+    const struct overlap_taken *root = overlap_find(&overlap, 0, 0);
+
+    (void)state;
+    assert_non_null(root);
+    assert_non_null(strstr(root->what, "root"));
+    assert_non_null(overlap_find(&overlap, 65534, 65534));
+    overlap_done(&overlap);
+}
+
+static void overlap_unreadable_file_is_an_error(void **state)
+{
+    struct overlap overlap;
+    int r = overlap_gather(
+        &(struct overlap_sources){"/proc/self/mem/x", "/nonexistent", "/nonexistent", "xce-"},
+        &overlap);
+
+    (void)state;
+    assert_true(r < 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(overlap_silent_files_take_the_suite_defaults),
+        cmocka_unit_test(overlap_login_defs_values_win),
+        cmocka_unit_test(overlap_subuid_lines_count),
+        cmocka_unit_test(overlap_accounts_and_groups_of_the_machine_count),
+        cmocka_unit_test(overlap_unreadable_file_is_an_error),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
