@@ -208,15 +208,18 @@ static void fill(struct h2_conn *conn)
         const uint8_t *data;
         ssize_t n = nghttp2_session_mem_send(conn->session, &data);
 
-        if (n == 0)
+        if (n == 0 && TAILQ_EMPTY(&conn->resume))
             break;
-        if (n < 0) {
+        if (n == 0) {
+            resume_bursts(conn);
+        } else if (n < 0) {
             conn->broken = true;
             h2_conn_doom(conn, n == NGHTTP2_ERR_NOMEM ? -ENOMEM : -EPROTO, NGHTTP2_INTERNAL_ERROR,
                          "sending: %s", nghttp2_strerror((int)n));
             break;
+        } else {
+            put(conn, data, (size_t)n);
         }
-        put(conn, data, (size_t)n);
     }
 }
 
@@ -247,12 +250,10 @@ static int write_once(struct h2_conn *conn)
         return 0;
     conn->out = loop_scratch(conn->loop);
     conn->out_len = 0;
-    resume_bursts(conn);
     fill(conn);
-    /* A window that opened may have met a stream whose burst was over: it goes on with the next burst. */
     if (conn->out_len == 0)
-        return !TAILQ_EMPTY(&conn->resume);
-    more = conn->out_len + FILL_MARGIN > LOOP_SCRATCH_BYTES || !TAILQ_EMPTY(&conn->resume);
+        return 0;
+    more = conn->out_len + FILL_MARGIN > LOOP_SCRATCH_BYTES;
     conn->put_bytes += conn->out_len;
     r = transport_write(conn->transport, conn->out, conn->out_len);
     conn->out_len = 0;
