@@ -10,7 +10,8 @@
  *     [section]
  *     Key = value
  *     List = a, b
- *         c              an indented line goes on with a list; no other type may
+ *         c              an indented line goes on with a list; no other type may ("Key =" there is refused)
+ * Values cannot hold " #" or " ;", list items cannot begin with # or ;. Only comments may be longer than CONF_LINE_MAX.
  * An unknown section or key, a key twice in one file, a wrong type, a value out of range, bytes that are no text, a line
  * above CONF_LINE_MAX: -EINVAL, and err reads "/etc/xce/leased.conf:12: leased.Listen: ...". A file that anybody but root
  * and the caller could have written is refused with -EPERM.

@@ -27,11 +27,12 @@ static int refuse(int fd, int error, const char *why, const char **ret_why)
     return error;
 }
 
-int map_file_open(const char *path, int access, struct map_file *ret, const char **ret_why)
+int map_file_open(const char *path, bool writable, struct map_file *ret, const char **ret_why)
 {
     struct stat st;
     /* Nonblocking: were it a fifo or a device, open itself must not wait. */
-    int fd = open(path, access | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK);
+    const int flags = O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK;
+    int fd = writable ? open(path, O_RDWR | flags) : open(path, O_RDONLY | flags);
 
     if (fd < 0 && errno == ELOOP)
         return refuse(fd, -EPERM, "is a symbolic link", ret_why);
@@ -125,21 +126,18 @@ static const char *fault_in_prefix(const struct xce_map_header *header)
     return name_prefix_valid(prefix) && prefix[len - 1] == '-' ? NULL : "prefix";
 }
 
-static uint64_t header_sum(const struct xce_map_header *header)
+static bool header_sound(const struct xce_map_header *header)
 {
-    uint64_t lane[2] = {0, 0}, word;
     const uint64_t *at = (const uint64_t *)header;
+    uint64_t sum = 0;
 
-    for (size_t i = 0; i < offsetof(struct xce_map_header, check) / 8; i++) {
-        word = word_load(at + i);
-        if (i == offsetof(struct xce_map_header, state) / 8) {
-            uint32_t half[2] = {0, word_load(&header->first_uid)};
+    for (size_t i = 0; i < offsetof(struct xce_map_header, revision) / 8; i++) {
+        uint32_t half[2] = {0, word_load(&header->first_uid)};
 
-            word = *(uint64_t *)half;
-        }
-        lane[i & 1] += word;
+        sum += i == offsetof(struct xce_map_header, state) / 8 ? *(uint64_t *)half
+                                                               : word_load(at + i);
     }
-    return words_finish(lane[0], lane[1]);
+    return sum == XCE_MAP_SUM;
 }
 
 const char *map_fault(const void *base, size_t size)
@@ -154,7 +152,7 @@ const char *map_fault(const void *base, size_t size)
         return "is of another version";
     if (header->file_size != size)
         return "is damaged: size";
-    if (header->check != header_sum(header))
+    if (!header_sound(header))
         return "is damaged: check of the header";
     state = word_load(&header->state);
     if (state != XCE_MAP_ALIVE && state != XCE_MAP_SUPERSEDED)
@@ -171,7 +169,7 @@ int map_open(const char *path, struct map *ret, struct map_file *ret_file, const
     struct map map;
     const char *why;
     void *base;
-    int r = map_file_open(path, O_RDONLY, &file, ret_why);
+    int r = map_file_open(path, false, &file, ret_why);
 
     if (r < 0)
         return r;
@@ -202,13 +200,6 @@ void map_close(struct map *map)
     if (map->base)
         (void)munmap((void *)map->base, map->size);
     *map = (struct map){0};
-}
-
-bool map_superseded(const struct map *map)
-{
-    const struct xce_map_header *header = map->base;
-
-    return __atomic_load_n(&header->state, __ATOMIC_ACQUIRE) != XCE_MAP_ALIVE;
 }
 
 bool map_moved(const char *path, dev_t dev, ino_t ino)

@@ -9,6 +9,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "xce/map.h"
+
 /* A mapping of a whole map file, or of bytes of that form. Plain value: copies are equal, one of them is closed. */
 struct map {
     const void *base;
@@ -23,11 +25,11 @@ struct map_file {
 };
 
 /* Open the file and look at its inode: regular, root's, not writable for group or others, not empty, not huge.
- *   access    O_RDONLY, or O_RDWR for the writer
+ *   writable  for the writer
  *   ret       on success; its fd (close-on-exec) is the caller's to close
  *   ret_why   NULL or set on failure: what is wrong, a constant text
  * 0; -EPERM not to be trusted; -EBADMSG no possible size; any error of open(2): -ENOENT there is none. */
-int map_file_open(const char *path, int access, struct map_file *ret, const char **ret_why);
+int map_file_open(const char *path, bool writable, struct map_file *ret, const char **ret_why);
 
 /* What is wrong with the header of size bytes at base: a constant text; NULL if nothing. A superseded map is as good as
  * a live one here. */
@@ -40,7 +42,12 @@ int map_open(const char *path, struct map *ret, struct map_file *ret_file, const
 void map_close(struct map *map);
 
 /* Whether another file has taken the place of this one. One load, no system call; see also map_moved. */
-bool map_superseded(const struct map *map);
+static inline bool map_superseded(const struct map *map)
+{
+    const struct xce_map_header *header = map->base;
+
+    return __atomic_load_n(&header->state, __ATOMIC_ACQUIRE) != XCE_MAP_ALIVE;
+}
 
 /* Whether path is another file than this one now: for a map that was removed behind its writer's back. Not if there is
  * none: then this one is as good as before. */

@@ -55,7 +55,7 @@ size_t name_encode(const char *prefix, uint32_t uid, uint32_t epoch, char ret[st
 }
 
 /* Digits of a number from *at on, up to the first byte that is none. False: no digit, a leading zero, above 32 bits. */
-static bool take_number(const char **at, const char *end, uint32_t *ret)
+static inline bool take_number(const char **at, const char *end, uint32_t *ret)
 {
     const char *from = *at, *p = from;
     uint64_t n = 0;
@@ -83,6 +83,23 @@ int name_decode_numbers(const char *numbers, size_t len, uint32_t *ret_uid, uint
         return NAME_FOREIGN;
     *ret_uid = uid;
     *ret_epoch = epoch;
+    return 0;
+}
+
+int name_decode_uid(const char *numbers, uint32_t *ret_uid)
+{
+    uint64_t n = 0;
+    uint8_t v;
+    int i = 0;
+
+    /* NUL is no digit: it ends the number, and is not gone past. */
+    while (i <= DIGITS_MAX && (v = values[(unsigned char)numbers[i]]) != 0) {
+        n = n << DIGIT_BITS | (uint64_t)(v - 1);
+        i++;
+    }
+    if (i == 0 || n > UINT32_MAX || numbers[0] == '0' || numbers[i] != '-')
+        return NAME_FOREIGN;
+    *ret_uid = (uint32_t)n;
     return 0;
 }
 

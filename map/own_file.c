@@ -96,7 +96,7 @@ static void fill_header(struct xce_map_header *header, const struct map_shape *s
     header->prefix_len = (uint32_t)strlen(shape->prefix);
     memcpy(header->prefix, shape->prefix, header->prefix_len);
     lay_out(header, shape, n_blocks);
-    header->check = words_sum(header, offsetof(struct xce_map_header, check));
+    header->check = words_check(header, offsetof(struct xce_map_header, revision));
     header->state = XCE_MAP_ALIVE;
     header->writer = XCE_MAP_WRITER_RUNNING;
 }
@@ -239,7 +239,7 @@ static int open_checked(int fd, size_t size, struct own_map *ret, const char **r
 int own_open(const char *path, struct own_map *ret, const char **ret_why)
 {
     struct map_file file;
-    int r = map_file_open(path, O_RDWR, &file, ret_why);
+    int r = map_file_open(path, true, &file, ret_why);
 
     if (r < 0)
         return r;

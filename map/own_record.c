@@ -37,7 +37,8 @@ void own_store(struct own_map *own, uint32_t index, struct xce_map_record *image
     uint32_t odd = word_load(&record->seq) | 1;
 
     image->seq = odd + 1;
-    image->check = words_sum(image, offsetof(struct xce_map_record, check));
+    image->check = 0;
+    image->check = words_check(image, sizeof(*image));
     store_intent(own, index, image);
 
     __atomic_store_n(&record->seq, odd, __ATOMIC_RELEASE);
@@ -60,7 +61,7 @@ static bool pair_equals(const struct xce_map_pair *pair, const char *home, size_
 int own_take_pair(struct own_map *own, const char *home, const char *shell)
 {
     struct xce_map_pair *pairs = own_pairs(own), image = {0};
-    size_t home_len = strlen(home), shell_len = strlen(shell), bytes;
+    size_t home_len = strlen(home), shell_len = strlen(shell);
     int unused = -1;
 
     for (int i = 0; i < XCE_MAP_PAIRS; i++) {
@@ -77,8 +78,7 @@ int own_take_pair(struct own_map *own, const char *home, const char *shell)
     image.shell_len = (uint16_t)shell_len;
     memcpy(image.text, home, home_len + 1);
     memcpy(image.text + home_len + 1, shell, shell_len + 1);
-    bytes = pair_covered((uint32_t)home_len, (uint32_t)shell_len);
-    image.check = words_sum((const char *)&image + 8, bytes);
+    image.check = words_check(&image, sizeof(image));
     words_store(&pairs[unused], &image, sizeof(image));
     own->pair_uses[unused] = 1;
     return unused;

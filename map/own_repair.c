@@ -24,7 +24,7 @@ static bool intent_for(const struct own_map *own, uint32_t index, uint32_t uid,
     const struct xce_map_record *intent = &header->intent;
 
     if ((uint32_t)header->intent_target != index + 1 || intent->uid != uid ||
-        intent->check != words_sum(intent, offsetof(struct xce_map_record, check)))
+        words_check(intent, sizeof(*intent)) != 0)
         return false;
     *ret = *intent;
     return true;

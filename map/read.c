@@ -9,6 +9,8 @@
 /* A write takes some 100 ns; the intent answers for a writer that stopped in one. */
 #define ROUNDS 100
 
+#define PAIR_USUAL 64
+
 static inline void pause_a_little(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
@@ -18,12 +20,13 @@ static inline void pause_a_little(void)
 #endif
 }
 
-/* Item `index` of a section, or NULL where the mapping ends: the header is read anew by each look-up and trusted by none. */
+/* Item `index` of a section, or NULL where the mapping ends. The header is read anew by each look-up and trusted by none:
+ * whatever it says, what comes out is aligned and within the mapping, and the copy tells whether it was the right one. */
 static inline const void *item(const struct map *map, uint64_t section, uint64_t index, size_t size)
 {
-    if (section > map->size || index >= (map->size - section) / size || section % 64 != 0)
-        return NULL;
-    return (const char *)map->base + section + index * size;
+    uint64_t at = section / 64 * 64 + index * size;
+
+    return at <= map->size - size ? (const char *)map->base + at : NULL;
 }
 
 static const struct xce_map_header *header_of(const struct map *map)
@@ -51,17 +54,20 @@ static const struct xce_map_range *range_below(const struct xce_map_header *head
 static inline bool find_index(const struct map *map, uint32_t uid, uint32_t *ret_index)
 {
     const struct xce_map_header *header = header_of(map);
+    uint32_t first = word_load(&header->first_uid), n = word_load(&header->n_ranges),
+             off = uid - first;
     const struct xce_map_range *range;
-    uint32_t n = word_load(&header->n_ranges), off;
 
-    if (uid < word_load(&header->first_uid) || uid > word_load(&header->last_uid) || n == 0)
+    if (off > word_load(&header->last_uid) - first || n == 0)
         return false;
-    range = n == 1 ? header->ranges
-                   : range_below(header, n < XCE_RANGES_MAX ? n : XCE_RANGES_MAX, uid);
-    off = uid - word_load(&range->first);
-    if (off >= word_load(&range->count))
-        return false;
-    *ret_index = word_load(&range->record) + off;
+    if (n > 1) {
+        range = range_below(header, n < XCE_RANGES_MAX ? n : XCE_RANGES_MAX, uid);
+        off = uid - word_load(&range->first);
+        if (off >= word_load(&range->count))
+            return false;
+        off += word_load(&range->record);
+    }
+    *ret_index = off;
     return true;
 }
 
@@ -72,32 +78,39 @@ bool map_covers(const struct map *map, uint32_t uid)
     return find_index(map, uid, &index);
 }
 
-/* Home and shell of the copied record. False: no such place. What comes out is checked by pair_sound. */
-static bool copy_pair(const struct map *map, struct map_entry *entry)
-{
-    const struct xce_map_header *header = header_of(map);
-    uint16_t index = entry->record.pair;
-    const struct xce_map_pair *pair;
+/* The sum over what one look-up copied, and what it must be. */
+struct tally {
+    struct lanes sum;
+    uint64_t expected;
+};
 
-    if (index >= word_load(&header->n_pairs))
-        return false;
-    pair = item(map, word_load(&header->pairs_at), index, sizeof(*pair));
+/* Home and shell of the copied record. False: no such place. */
+static inline bool copy_pair(const struct map *map, struct map_entry *entry, struct tally *tally)
+{
+    const struct xce_map_pair *pair = item(map, word_load(&header_of(map)->pairs_at),
+                                           entry->record.pair, sizeof(*pair));
+    size_t used;
+
     if (!pair)
         return false;
-    words_load(&entry->pair, pair, offsetof(struct xce_map_pair, text));
-    if (entry->pair.home_len > XCE_HOME_LEN_MAX || entry->pair.shell_len > XCE_SHELL_LEN_MAX)
+    tally->expected += XCE_MAP_SUM;
+    /* All of a pair of usual length at once: there are only zeros behind, which change no sum. */
+    lanes_load(&tally->sum, &entry->pair, pair, PAIR_USUAL);
+    used = offsetof(struct xce_map_pair, text) + entry->pair.home_len + 1 + entry->pair.shell_len +
+           1;
+    if (used > sizeof(*pair))
         return false;
-    words_load(entry->pair.text, pair->text,
-               pair_covered(entry->pair.home_len, entry->pair.shell_len) - 8);
+    if (used > PAIR_USUAL)
+        lanes_load(&tally->sum, (char *)&entry->pair + PAIR_USUAL, (const char *)pair + PAIR_USUAL,
+                   (used - PAIR_USUAL + 15) / 16 * 16);
     return true;
 }
 
-static bool pair_sound(const struct xce_map_pair *pair)
+static inline bool pair_ends(const struct xce_map_pair *pair)
 {
-    return pair->text[pair->home_len] == '\0' &&
-           pair->text[pair->home_len + 1 + pair->shell_len] == '\0' &&
-           pair->check ==
-               words_sum((const char *)pair + 8, pair_covered(pair->home_len, pair->shell_len));
+    const char *home_end = pair->text + pair->home_len;
+
+    return (home_end[0] | home_end[1 + pair->shell_len]) == 0;
 }
 
 static bool copy_gids(const struct map *map, struct map_entry *entry)
@@ -131,95 +144,121 @@ static bool gids_sound(const struct map_entry *entry)
     return entry->gids[0] == gids_sum(entry->gids + 1, n);
 }
 
+/* Few branches, since none is ever taken. */
 static inline bool record_sound(const struct xce_map_record *record, uint32_t uid)
 {
-    size_t gecos_at = (size_t)record->name_len + 3;
+    const char *name_end = record->text + record->name_len;
+    const char *end = name_end + 3 + record->gecos_len;
 
-    if (record->check != words_sum(record, offsetof(struct xce_map_record, check)))
-        return false;
-    if (record->uid != uid || record->gid != uid || record->epoch == 0)
+    if (((record->uid ^ uid) | (record->gid ^ uid)) != 0 || record->epoch == 0)
         return false;
     return record->name_len <= XCE_NAME_LEN_MAX && record->gecos_len <= XCE_GECOS_LEN_MAX &&
-           record->text[record->name_len] == '\0' && record->text[record->name_len + 1] == 'x' &&
-           record->text[record->name_len + 2] == '\0' &&
-           record->text[gecos_at + record->gecos_len] == '\0';
+           (name_end[0] | (name_end[1] ^ 'x') | name_end[2] | end[0]) == 0;
 }
 
 enum part { PART_NONE, PART_COPIED, PART_BAD };
 
 /* What the copied record refers to; before the record's seq, or the intent's target, is looked at again. */
-static inline enum part copy_parts(const struct map *map, unsigned want, struct map_entry *entry)
+static inline enum part copy_parts(const struct map *map, unsigned want, struct map_entry *entry,
+                                   struct tally *tally)
 {
     if (!map_named(entry))
         return PART_NONE;
-    if ((want & MAP_WANT_PAIR) && !copy_pair(map, entry))
+    if ((want & MAP_WANT_PAIR) && !copy_pair(map, entry, tally))
         return PART_BAD;
     if ((want & MAP_WANT_GIDS) && !copy_gids(map, entry))
         return PART_BAD;
     return PART_COPIED;
 }
 
-static inline int judge(enum part parts, uint32_t uid, unsigned want, struct map_entry *entry)
+static inline int judge(enum part parts, const struct tally *tally, uint32_t uid, unsigned want,
+                        const struct map_entry *entry)
 {
     if (parts == PART_NONE && (!(want & MAP_WANT_ANY) || entry->record.uid == 0))
         return MAP_ABSENT;
-    if (!record_sound(&entry->record, uid))
+    if (parts == PART_BAD || lanes_total(&tally->sum) != tally->expected ||
+        !record_sound(&entry->record, uid))
         return -EBADMSG;
     if (parts == PART_NONE)
         return 0;
-    if (parts == PART_BAD || ((want & MAP_WANT_PAIR) && !pair_sound(&entry->pair)) ||
+    if (((want & MAP_WANT_PAIR) && !pair_ends(&entry->pair)) ||
         ((want & MAP_WANT_GIDS) && !gids_sound(entry)))
         return -EBADMSG;
     return 0;
 }
 
 /* The record is odd: what its writer is about to make of it. -EAGAIN: it moved on. */
-static __attribute__((noinline)) int take_intent(const struct map *map, uint32_t index,
-                                                 uint32_t uid, unsigned want,
-                                                 struct map_entry *entry)
+static int take_intent(const struct map *map, uint32_t index, uint32_t uid, unsigned want,
+                       struct map_entry *entry)
 {
     const struct xce_map_header *header = header_of(map);
     uint64_t target = __atomic_load_n(&header->intent_target, __ATOMIC_ACQUIRE);
+    struct tally tally = {.expected = XCE_MAP_SUM};
     enum part parts;
 
     if ((uint32_t)target != index + 1)
         return -EAGAIN;
-    words_load(&entry->record, &header->intent, sizeof(entry->record));
-    parts = copy_parts(map, want, entry);
+    lanes_load(&tally.sum, &entry->record, &header->intent, sizeof(entry->record));
+    parts = copy_parts(map, want, entry, &tally);
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     if (word_load(&header->intent_target) != target)
         return -EAGAIN;
-    return judge(parts, uid, want, entry);
+    return judge(parts, &tally, uid, want, entry);
 }
 
-static int take(const struct map *map, uint32_t index, uint32_t uid, unsigned want,
-                struct map_entry *entry)
+/* Once; -EAGAIN it changed meanwhile. */
+static inline __attribute__((always_inline)) int take_record(const struct map *map,
+                                                             const struct xce_map_record *record,
+                                                             uint32_t uid, unsigned want,
+                                                             struct map_entry *entry)
 {
-    const struct xce_map_header *header = header_of(map);
-    const struct xce_map_record *record = item(map, word_load(&header->records_at), index,
+    uint32_t seq = __atomic_load_n(&record->seq, __ATOMIC_ACQUIRE);
+    struct tally tally = {.expected = XCE_MAP_SUM};
+    enum part parts;
+
+    if (seq & 1)
+        return -EAGAIN;
+    lanes_load(&tally.sum, &entry->record, record, sizeof(entry->record));
+    parts = copy_parts(map, want, entry, &tally);
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    if (word_load(&record->seq) != seq)
+        return -EAGAIN;
+    return judge(parts, &tally, uid, want, entry);
+}
+
+static __attribute__((noinline)) int take_patiently(const struct map *map,
+                                                    const struct xce_map_record *record,
+                                                    uint32_t index, uint32_t uid, unsigned want,
+                                                    struct map_entry *entry)
+{
+    int r = -EAGAIN;
+
+    for (int i = 0; i < ROUNDS && r == -EAGAIN; i++) {
+        r = word_load(&record->seq) & 1 ? take_intent(map, index, uid, want, entry)
+                                        : take_record(map, record, uid, want, entry);
+        if (r == -EAGAIN)
+            pause_a_little();
+    }
+    return r;
+}
+
+static inline __attribute__((always_inline)) int
+take(const struct map *map, uint32_t index, uint32_t uid, unsigned want, struct map_entry *entry)
+{
+    const struct xce_map_record *record = item(map, word_load(&header_of(map)->records_at), index,
                                                sizeof(*record));
     int r;
 
     if (!record)
         return -EBADMSG;
-    for (int i = 0; i < ROUNDS; i++) {
-        uint32_t seq = __atomic_load_n(&record->seq, __ATOMIC_ACQUIRE);
-        enum part parts;
+    r = take_record(map, record, uid, want, entry);
+    return r == -EAGAIN ? take_patiently(map, record, index, uid, want, entry) : r;
+}
 
-        if (seq & 1) {
-            r = take_intent(map, index, uid, want, entry);
-            if (r != -EAGAIN)
-                return r;
-            pause_a_little();
-            continue;
-        }
-        words_load(&entry->record, record, sizeof(entry->record));
-        parts = copy_parts(map, want, entry);
-        __atomic_thread_fence(__ATOMIC_ACQUIRE);
-        if (word_load(&record->seq) == seq)
-            return judge(parts, uid, want, entry);
-    }
-    return -EAGAIN;
+static __attribute__((noinline)) int take_any(const struct map *map, uint32_t index, uint32_t uid,
+                                              unsigned want, struct map_entry *entry)
+{
+    return take(map, index, uid, want, entry);
 }
 
 int map_find_uid(const struct map *map, uint32_t uid, unsigned want, struct map_entry *ret)
@@ -228,11 +267,13 @@ int map_find_uid(const struct map *map, uint32_t uid, unsigned want, struct map_
 
     if (!find_index(map, uid, &index))
         return MAP_FOREIGN;
-    return take(map, index, uid, want, ret);
+    /* The common question, for which the compiler can leave out the others. */
+    return want == MAP_WANT_PAIR ? take(map, index, uid, MAP_WANT_PAIR, ret)
+                                 : take_any(map, index, uid, want, ret);
 }
 
 /* Bytes of the prefix, or 0 if name begins otherwise. Ends at the name's NUL at the latest. */
-static size_t match_prefix(const struct xce_map_header *header, const char *name)
+static inline size_t match_prefix(const struct xce_map_header *header, const char *name)
 {
     uint32_t len = word_load(&header->prefix_len);
 
@@ -244,25 +285,20 @@ static size_t match_prefix(const struct xce_map_header *header, const char *name
     return len;
 }
 
+/* The uid alone is taken out of the name. That the rest is right, and nothing is written in another way, shows when it is
+ * compared with the one name that the record has. */
 int map_find_name(const struct map *map, const char *name, unsigned want, struct map_entry *ret)
 {
-    size_t prefix_len = match_prefix(header_of(map), name), len;
-    uint32_t uid, epoch;
+    size_t prefix_len = match_prefix(header_of(map), name);
+    uint32_t uid;
     int r;
 
-    if (prefix_len == 0)
-        return MAP_FOREIGN;
-    len = strnlen(name + prefix_len, XCE_NAME_LEN_MAX + 1 - prefix_len);
-    if (name_decode_numbers(name + prefix_len, len, &uid, &epoch) != 0)
+    if (prefix_len == 0 || name_decode_uid(name + prefix_len, &uid) != 0)
         return MAP_FOREIGN;
     r = map_find_uid(map, uid, want & ~(unsigned)MAP_WANT_ANY, ret);
     if (r != 0)
         return r;
-    len += prefix_len;
-    if (ret->record.epoch != epoch || ret->record.name_len != len ||
-        memcmp(ret->record.text, name, len) != 0)
-        return MAP_ABSENT;
-    return 0;
+    return strcmp(ret->record.text, name) == 0 ? 0 : MAP_ABSENT;
 }
 
 /* Cheap look before the copy: a walk passes over most records of a large map. */
@@ -292,7 +328,7 @@ int map_next(const struct map *map, uint32_t from, unsigned want, struct map_ent
                                    sizeof(struct xce_map_record));
              off++)
             if (worth_taking(map, record + off, want) &&
-                take(map, record + off, first + off, want, ret) == 0)
+                take_any(map, record + off, first + off, want, ret) == 0)
                 return 0;
     }
     return MAP_ABSENT;

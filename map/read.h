@@ -27,7 +27,7 @@ enum map_want {
 
 /* A private, checked copy. pair and gids are set only if wanted, and if the record has a name. */
 struct map_entry {
-    struct xce_map_record record;
+    struct xce_map_record record __attribute__((aligned(16)));
     struct xce_map_pair pair;
     /* a sum, then n_gids of record; room for whole blocks, copied by words */
     uint32_t gids[XCE_GIDS_MAX + 1 + 15] __attribute__((aligned(8)));
@@ -50,15 +50,16 @@ bool map_covers(const struct map *map, uint32_t uid);
 
 /* What the header says, for those who look after the map. */
 struct map_status {
-    char prefix[XCE_PREFIX_LEN_MAX + 1];
-    struct xce_map_range ranges[XCE_RANGES_MAX];
+    /* these two first and aligned: they are copied by words */
+    struct xce_map_range ranges[XCE_RANGES_MAX] __attribute__((aligned(8)));
+    uint8_t incarnation[32] __attribute__((aligned(8)));
+    uint64_t revision, beat_boot_ms, heard_boot_ms;
     uint32_t n_ranges, n_records, n_blocks;
+    uint32_t writer_starts;
     bool superseded, synced;
     /* the process that wrote it last went in order */
     bool ended;
-    uint64_t revision, beat_boot_ms, heard_boot_ms;
-    uint32_t writer_starts;
-    uint8_t incarnation[32];
+    char prefix[XCE_PREFIX_LEN_MAX + 1];
 };
 
 /* Any time; the words of the header are not from one moment, but synced never says more than revision holds. */

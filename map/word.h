@@ -38,20 +38,46 @@ static inline void words_store(void *to, const void *from, size_t bytes)
         word_store(t + i, f[i]);
 }
 
-static inline uint64_t words_finish(uint64_t even, uint64_t odd)
+/* The sum of 64-bit words, in two halves: those at even and at odd places. */
+struct lanes {
+    uint64_t v __attribute__((vector_size(16)));
+};
+
+/* Copy whole pairs of words, and add them up. bytes: a multiple of 16; both sides aligned to 16. A pair may be torn in the
+ * middle, as anything of a seqlock may; each word of it is read once. */
+static inline void lanes_load(struct lanes *sum, void *to, const void *from, size_t bytes)
 {
-    return even + (odd << 29 | odd >> 35) + XCE_MAP_SUM;
+#if defined(__SANITIZE_THREAD__) || !defined(__SSE2__)
+    words_load(to, from, bytes);
+    for (size_t i = 0; i < bytes / sizeof(*sum); i++)
+        sum->v += ((const struct lanes *)to)[i].v;
+#else
+    struct lanes *t = to;
+    const volatile struct lanes *f = from;
+
+    for (size_t i = 0; i < bytes / sizeof(*t); i++) {
+        struct lanes both = {f[i].v};
+
+        t[i] = both;
+        sum->v += both.v;
+    }
+#endif
 }
 
-/* The check over private bytes, a multiple of 8. */
-static inline uint64_t words_sum(const void *from, size_t bytes)
+static inline uint64_t lanes_total(const struct lanes *sum)
+{
+    return sum->v[0] + sum->v[1];
+}
+
+/* The check for private bytes, a multiple of 8, in which its own place is still 0. */
+static inline uint64_t words_check(const void *from, size_t bytes)
 {
     const uint64_t *f = from;
-    uint64_t lane[2] = {0, 0};
+    uint64_t check = XCE_MAP_SUM;
 
     for (size_t i = 0; i < bytes / 8; i++)
-        lane[i & 1] += f[i];
-    return words_finish(lane[0], lane[1]);
+        check -= f[i];
+    return check;
 }
 
 static inline uint32_t gids_sum(const uint32_t *gids, uint32_t n)
@@ -61,12 +87,6 @@ static inline uint32_t gids_sum(const uint32_t *gids, uint32_t n)
     for (uint32_t i = 0; i < n; i++)
         sum += gids[i];
     return sum;
-}
-
-/* Bytes of a pair that its check covers, from offset 8 on. */
-static inline size_t pair_covered(uint32_t home_len, uint32_t shell_len)
-{
-    return (8 + home_len + 1 + shell_len + 1 + 7) / 8 * 8;
 }
 
 #endif

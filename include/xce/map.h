@@ -32,8 +32,8 @@
  *      found.
  *   Never use an offset or a length that was not compared with the size of the mapping after it was read.
  *
- * check = sum of the 64-bit words at even places + rotl(sum of those at odd places, 29) + XCE_MAP_SUM, over what it
- * covers: any single wrong bit shows. */
+ * check makes the sum of the 64-bit words of what it covers, itself among them, XCE_MAP_SUM: any single wrong bit
+ * shows. */
 #ifndef XCE_MAP_H
 #define XCE_MAP_H
 
@@ -107,12 +107,12 @@ struct xce_map_record {
     uint32_t block;    /*  40  index of the first of its blocks; 0 if n_gids is 0 */
     uint32_t zero;     /*  44 */
     char text[72];     /*  48  name NUL 'x' NUL gecos NUL, zeros behind */
-    uint64_t check;    /* 120  over bytes 0..119, seq even */
+    uint64_t check;    /* 120  over the record, seq even */
 };
 
 /* home NUL shell NUL, zeros behind */
 struct xce_map_pair {
-    uint64_t check;     /*   0  over bytes 8.. up to the word that holds the last NUL */
+    uint64_t check;     /*   0  over the pair */
     uint16_t home_len;  /*   8 */
     uint16_t shell_len; /*  10 */
     uint32_t zero;      /*  12 */
@@ -150,7 +150,7 @@ struct xce_map_header {
 
     struct xce_map_range ranges[XCE_RANGES_MAX]; /*  128 */
     uint8_t zero1[2040 - 1152];                  /* 1152 */
-    uint64_t check;                              /* 2040  over bytes 0..2039 */
+    uint64_t check;                              /* 2040  over bytes 0..2047 */
 
     /* What changes while the file lives; each a word of its own. */
     uint64_t revision; /* 2048  every change up to this one is in the map */
