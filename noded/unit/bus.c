@@ -115,6 +115,8 @@ static int bus_call(struct bus *bus, sd_bus_message *m, sd_bus_error *error, sd_
 {
     int r = sd_bus_call(bus->bus, m, 0, error, ret);
 
+    if (r > 0)
+        r = 0; /* it may say 1 for a success, which here means that the unit is gone */
     if (r == -ECONNRESET || r == -ENOTCONN || r == -EPIPE || r == -ETIMEDOUT)
         bus_disconnect(bus);
     return r;
