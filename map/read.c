@@ -297,7 +297,7 @@ int map_find_name(const struct map *map, const char *name, unsigned want, struct
         return MAP_FOREIGN;
     r = map_find_uid(map, uid, want & ~(unsigned)MAP_WANT_ANY, ret);
     if (r != 0)
-        return r;
+        return r == MAP_FOREIGN ? MAP_ABSENT : r;
     return strcmp(ret->record.text, name) == 0 ? 0 : MAP_ABSENT;
 }
 

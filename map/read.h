@@ -37,7 +37,7 @@ struct map_entry {
  * scratch when another than 0 is returned. */
 int map_find_uid(const struct map *map, uint32_t uid, unsigned want, struct map_entry *ret);
 
-/* As map_find_uid. name ends in NUL; at most 32 bytes of it are read. */
+/* As map_find_uid; a name of our form is never foreign. name ends in NUL; at most 32 bytes of it are read. */
 int map_find_name(const struct map *map, const char *name, unsigned want, struct map_entry *ret);
 
 /* The first record with a name, or any that was leased once (MAP_WANT_ANY), at uid `from` or above: 0; MAP_ABSENT there is

@@ -9,6 +9,11 @@
 
 #include "map/name.h"
 
+/* gcc's thread sanitizer knows no fences; see map/word.h. */
+#if defined(__SANITIZE_THREAD__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wtsan"
+#endif
+
 /* Fixed when built: nothing at run time tells a process where to look. */
 #ifndef XCE_MAP_PATH
 #define XCE_MAP_PATH XCE_MAP_PATH_DEFAULT
@@ -18,6 +23,8 @@
 #define AGAIN_MS   1000
 #define TRIES      16
 #define REGION_MIN ((size_t)1 << 20)
+/* see XCE_RESERVED_UIDS */
+#define LIKELY_FIRST 1879048192u
 
 /* A place where a map can be mapped. Its region of addresses is never given back, and readable at any time: a thread that
  * was stopped in the middle of a look-up may go on there whenever it likes. What it then reads is from another map, or
@@ -111,14 +118,36 @@ static struct slot *claim(void)
     return NULL;
 }
 
+#ifdef __SANITIZE_THREAD__
+/* To the thread sanitizer a mapping is a write; that late readers meet this one is what gen is for. */
+void AnnotateIgnoreWritesBegin(const char *file, int line);
+void AnnotateIgnoreWritesEnd(const char *file, int line);
+#define LATE_READERS(statement)                                                                    \
+    do {                                                                                           \
+        AnnotateIgnoreWritesBegin(__FILE__, __LINE__);                                             \
+        statement;                                                                                 \
+        AnnotateIgnoreWritesEnd(__FILE__, __LINE__);                                               \
+    } while (0)
+#else
+#define LATE_READERS(statement) statement
+#endif
+
+/* Map something else where a region is, or its beginning. There is never a moment without a mapping. */
+static bool map_over(const struct slot *slot, size_t size, int flags, int fd)
+{
+    void *at;
+
+    LATE_READERS(at = mmap((void *)slot->base, size, PROT_READ, MAP_FIXED | flags, fd, 0));
+    return at != MAP_FAILED;
+}
+
 /* Zeros all over the region, and the slot is free for the next. Should that fail, it is used no more. */
 static void retire(struct slot *slot)
 {
     __atomic_store_n(&slot->gen, slot->gen | 1, __ATOMIC_RELEASE);
     __atomic_thread_fence(__ATOMIC_SEQ_CST);
     if (slot->capacity > 0 &&
-        mmap((void *)slot->base, slot->capacity, PROT_READ,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
+        !map_over(slot, slot->capacity, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1))
         return;
     __atomic_store_n(&slot->claimed, 0, __ATOMIC_RELEASE);
 }
@@ -144,8 +173,7 @@ static bool make_region(struct slot *slot, size_t size)
 /* Map the file into a claimed slot, and make it fit to be published. */
 static bool fill(struct slot *slot, const struct map_file *file)
 {
-    if (!make_region(slot, file->size) || mmap((void *)slot->base, file->size, PROT_READ,
-                                               MAP_SHARED | MAP_FIXED, file->fd, 0) == MAP_FAILED)
+    if (!make_region(slot, file->size) || !map_over(slot, file->size, MAP_SHARED, file->fd))
         return false;
     __atomic_store_n(&slot->size, file->size, __ATOMIC_RELEASE);
     if (map_fault(slot->base, file->size))
@@ -180,20 +208,36 @@ static bool publish(struct slot *old, const struct map_file *file)
     return true;
 }
 
-static bool open_anew(struct slot *old, struct view *v)
+/* -EAGAIN: by the time that it was mapped it had been replaced once more. */
+static int open_once(struct slot *old, struct view *v)
 {
     struct map_file file;
     bool published;
+    int r = map_file_open(XCE_MAP_PATH, false, &file, NULL);
 
-    if (map_file_open(XCE_MAP_PATH, false, &file, NULL) < 0)
-        return false;
+    if (r < 0)
+        return r;
     published = publish(old, &file);
     (void)close(file.fd);
-    if (published && view_current(v))
-        return true;
-    /* No slot, or the map was replaced once more by now: look at it alone. */
+    if (view_current(v))
+        return 0;
+    if (published)
+        return -EAGAIN;
+    /* No slot is left, or the file is bad: whichever it is shows when it is mapped for this look-up alone. */
     v->slot = NULL;
-    return map_open(XCE_MAP_PATH, &v->map, NULL, NULL) == 0;
+    r = map_open(XCE_MAP_PATH, &v->map, NULL, NULL);
+    return r == -ESTALE ? -EAGAIN : r;
+}
+
+static bool open_anew(struct slot *old, struct view *v)
+{
+    int r = -EAGAIN;
+
+    for (int i = 0; i < TRIES && r == -EAGAIN; i++) {
+        r = open_once(old, v);
+        old = __atomic_load_n(&current, __ATOMIC_ACQUIRE);
+    }
+    return r == 0;
 }
 
 /* open(2) and close(2) are points of cancellation, and a thread that ends there would take a slot with it. */
@@ -289,14 +333,21 @@ struct question {
     int (*find)(const struct map *map, const struct question *q, struct map_entry *ret);
 };
 
+/* Whether what was asked for is ours, or may be if there are other ranges by now: nobody else has uids above those of
+ * containers. */
+static inline bool concerns_us(int r, uint32_t uid)
+{
+    return r != MAP_FOREIGN || (uid >= LIKELY_FIRST && uid <= XCE_UID_MAX);
+}
+
 /* After a look-up in v with outcome r: whether it stands. If not, it is to be made again. */
-static inline bool settled(struct view *v, int r)
+static inline bool settled(struct view *v, int r, uint32_t uid)
 {
     time_t now;
 
     if (!view_held(v))
         return false;
-    return r == MAP_FOREIGN || !v->slot || !second_began(&now) || !moved_on(v, now);
+    return !concerns_us(r, uid) || !v->slot || !second_began(&now) || !moved_on(v, now);
 }
 
 /* The map was being replaced, or there is none yet. */
@@ -312,7 +363,7 @@ static __attribute__((noinline)) bool find_patiently(const struct question *q,
         if (!view_current(&v) && !view_after_failure(&v))
             return false;
         r = q->find(&v.map, q, ret);
-        stands = settled(&v, r);
+        stands = settled(&v, r, q->uid);
         view_done(&v);
         if (stands)
             return r == 0;
@@ -332,7 +383,7 @@ bool cache_find_uid(uint32_t uid, unsigned want, struct map_entry *ret)
     if (view_current(&v)) {
         int r = map_find_uid(&v.map, uid, want, ret);
 
-        if (settled(&v, r))
+        if (settled(&v, r, uid))
             return r == 0;
     }
     return uid_possible(uid) &&
@@ -351,7 +402,7 @@ bool cache_find_name(const char *name, unsigned want, struct map_entry *ret)
     if (view_current(&v)) {
         int r = map_find_name(&v.map, name, want, ret);
 
-        if (settled(&v, r))
+        if (settled(&v, r, 0))
             return r == 0;
     }
     return name_possible(name) &&
