@@ -47,6 +47,11 @@ static void judge_beat(struct doctor *doctor, const struct map_status *status)
     int64_t beat_ms = now_ms - (int64_t)status->beat_boot_ms;
     int64_t heard_ms = now_ms - (int64_t)status->heard_boot_ms;
 
+    if (!status->beat_boot_ms && !status->ended) {
+        doctor_found(doctor, SEVERITY_WARNING, "map", "ask again in a few seconds",
+                     "noded has just begun: it has not looked through this machine yet");
+        return;
+    }
     if (status->ended || beat_ms > STALE_MS) {
         doctor_found(doctor, SEVERITY_ERROR, "map", "systemctl status noded",
                      "noded %s: the map is %lld s old", status->ended ? "has ended" : "hangs",

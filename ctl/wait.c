@@ -72,6 +72,7 @@ int wait_lease(struct ctl *ctl, const struct xce_lease *lease, enum wait_for wha
 
     if (so_far(&wait, lease->state))
         return EXIT_OK;
+    tell_hindrance(&wait, lease);
     code = xce_watch_new(ctl->client, lease->revision, &watch);
     if (code != XCE_OK)
         return ctl_failed(ctl, code);
