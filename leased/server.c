@@ -40,7 +40,8 @@ struct server {
     struct loop_timer *elapse, *watchdog;
     struct loop_signal *terminate, *interrupt, *reload;
     bool leading, stopping;
-    int r; /* why it ends */
+    bool refusing; /* writes, for now: the disk */
+    int r;         /* why it ends */
 };
 
 static const struct leased_settings *settings(const struct server *server)
@@ -143,6 +144,9 @@ static void health(int r, const char *what, void *arg)
         log_notice(LOG_FIELDS(.message_id = LOG_ID_DISK), "writes are accepted again");
     if (server->service)
         service_health(server->service, r, what);
+    server->refusing = r < 0;
+    if (server->rpc)
+        rpc_server_serving(server->rpc, !server->refusing);
 }
 
 static void history_health(int r, const char *what, void *arg)
@@ -363,7 +367,10 @@ static int open_service(struct server *server)
         return r;
     if (server->leading)
         service_leading(server->service, true);
-    return rpc_server_new(server->loop, server->service, &limits, &server->rpc);
+    r = rpc_server_new(server->loop, server->service, &limits, &server->rpc);
+    if (r == 0)
+        rpc_server_serving(server->rpc, !server->refusing);
+    return r;
 }
 
 static int open_clocks(struct server *server)

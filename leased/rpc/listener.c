@@ -6,6 +6,7 @@
 #include "common/log.h"
 #include "common/net/grpc.h"
 #include "common/pb.h"
+#include "leased/rpc/health.h"
 #include "leased/rpc/method.h"
 #include "leased/rpc/status.h"
 #include "leased/rpc/username.h"
@@ -17,6 +18,7 @@ struct rpc_server {
     struct service *service;
     struct grpc_server *grpc;
     struct usernames *usernames;
+    struct health *health;
     struct unary *spare;
     unsigned n_spare;
     struct log_limit denied;
@@ -331,12 +333,16 @@ int rpc_server_new(struct loop *loop, struct service *service, const struct grpc
     int r = server ? rpc_method_check() : -ENOMEM;
 
     if (r == 0)
+        r = health_new(&server->health);
+    if (r == 0)
         r = usernames_new(loop, &server->usernames);
     if (r == 0)
         r = grpc_server_new(loop, limits, accept_call, server, &server->grpc);
     if (r < 0) {
-        if (server)
+        if (server) {
             usernames_free(server->usernames);
+            health_free(server->health);
+        }
         free(server);
         return r;
     }
@@ -357,6 +363,16 @@ int rpc_server_listen_fd(struct rpc_server *server, int fd)
     return grpc_server_listen_fd(server->grpc, fd);
 }
 
+void rpc_server_serving(struct rpc_server *server, bool serving)
+{
+    health_set(server->health, serving);
+}
+
+struct health *rpc_server_health(struct rpc_server *server)
+{
+    return server->health;
+}
+
 static void closed(void *arg)
 {
     struct rpc_server *server = arg;
@@ -371,6 +387,7 @@ static void closed(void *arg)
         server->spare = next;
     }
     usernames_free(server->usernames);
+    health_free(server->health);
     free(server);
     done(done_arg);
 }
@@ -380,5 +397,6 @@ void rpc_server_close(struct rpc_server *server, int64_t grace_ms, void (*done)(
 {
     server->closed = done;
     server->closed_arg = arg;
+    health_end(server->health);
     grpc_server_close(server->grpc, grace_ms, closed, server);
 }

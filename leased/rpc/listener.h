@@ -3,10 +3,12 @@
 #ifndef XCE_LEASED_RPC_LISTENER_H
 #define XCE_LEASED_RPC_LISTENER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 struct grpc_limits;
+struct health;
 struct loop;
 struct rpc_server;
 struct service;
@@ -18,6 +20,10 @@ int rpc_server_new(struct loop *loop, struct service *service, const struct grpc
 /* Serve a unix socket, or a listening descriptor that was passed in. Errors as grpc_server_listen_*. */
 int rpc_server_listen_unix(struct rpc_server *server, const char *path, mode_t mode);
 int rpc_server_listen_fd(struct rpc_server *server, int fd);
+
+/* What grpc.health.v1 tells: whether requests are served as they should be. True from the start. */
+void rpc_server_serving(struct rpc_server *server, bool serving);
+struct health *rpc_server_health(struct rpc_server *server);
 
 /* Finish what is under way for at most grace_ms, then cut; then done. The server is gone then. */
 void rpc_server_close(struct rpc_server *server, int64_t grace_ms, void (*done)(void *arg),

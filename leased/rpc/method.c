@@ -4,6 +4,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "leased/rpc/health.h"
+#include "leased/rpc/reflection.h"
 #include "xce/v1/lease.pb-c.h"
 #include "xce/v1/node.pb-c.h"
 #include "xce/v1/pool.pb-c.h"
@@ -18,9 +20,18 @@
         .path = "/xce.v1." service "/" verb, .permission = service "/" verb,                       \
         .request = &xce__v1__##type##__descriptor, .stream = &handler_                             \
     }
+#define DIRECT(package, service, verb, handler)                                                    \
+    {                                                                                              \
+        .path = "/" package "." service "/" verb, .permission = service "/" verb,                  \
+        .direct = handler                                                                          \
+    }
 
 /* Sorted by path. */
 static const struct rpc_method methods[] = {
+    DIRECT("grpc.health.v1", "Health", "Check", health_check),
+    DIRECT("grpc.health.v1", "Health", "Watch", health_watch),
+    DIRECT("grpc.reflection.v1", "ServerReflection", "ServerReflectionInfo", reflection_info),
+    DIRECT("grpc.reflection.v1alpha", "ServerReflection", "ServerReflectionInfo", reflection_info),
     UNARY("LeaseService", "Acquire", acquire_request, service_lease_acquire),
     UNARY("LeaseService", "Explain", lease_key, service_lease_explain),
     UNARY("LeaseService", "Get", lease_key, service_lease_get),
