@@ -81,20 +81,6 @@ static struct voice *find_or_make(struct ticker *ticker, const char *node)
     return voice;
 }
 
-void ticker_heard(struct ticker *ticker, const char *node, uint64_t session, uint64_t watermark)
-{
-    struct voice *voice = find_or_make(ticker, node);
-
-    if (!voice)
-        return;
-    voice->heard_ms = ticker->service->deps.mono_ms();
-    voice->heard_wall_ms = ticker->service->deps.wall_ms();
-    if (voice->session != session || voice->watermark < watermark)
-        voice->unsaid = true;
-    voice->session = session;
-    voice->watermark = watermark;
-}
-
 int64_t ticker_heard_wall_ms(const struct ticker *ticker, const char *node)
 {
     const struct voice *voice = find(ticker, node);
@@ -172,6 +158,31 @@ static void say_marks(struct ticker *ticker)
     }
     free(items);
     free(pointers);
+}
+
+/* Whether this watermark makes a node that was unknown a trusted one: not a matter to wait a second with. */
+static bool ends_unknown(const struct ticker *ticker, const struct voice *voice)
+{
+    const struct fsm_node *node = fsm_node(service_fsm(ticker->service), voice->node);
+
+    return ticker->service->leading && node && node->unknown_revision &&
+           node->session == voice->session && voice->watermark >= node->unknown_revision;
+}
+
+void ticker_heard(struct ticker *ticker, const char *node, uint64_t session, uint64_t watermark)
+{
+    struct voice *voice = find_or_make(ticker, node);
+
+    if (!voice)
+        return;
+    voice->heard_ms = ticker->service->deps.mono_ms();
+    voice->heard_wall_ms = ticker->service->deps.wall_ms();
+    if (voice->session != session || voice->watermark < watermark)
+        voice->unsaid = true;
+    voice->session = session;
+    voice->watermark = watermark;
+    if (voice->unsaid && ends_unknown(ticker, voice))
+        say_marks(ticker);
 }
 
 static void pronounced(int r, const struct fsm_outcome *outcome, void *arg)
