@@ -27,6 +27,7 @@ import uuid
 RUN = '/run/xce-vcluster'
 HERE = os.path.dirname(os.path.abspath(__file__))
 DISK_BYTES = 16 << 30  # sparse
+READY_SECONDS = 30
 BOOT_SECONDS = 90
 NETWORK = '10.76.23.'
 
@@ -193,6 +194,13 @@ class Machine:
 
         poll(lambda: state() in ('running', 'degraded'), BOOT_SECONDS, lambda: f'{self.name} boots: {self.tail()}', 0.1)
 
+    def wait_ready(self):
+        """Until its own leased takes new leases on it."""
+        def node():
+            return run(*self.prefix(), 'leasectl', 'node', 'show', self.name, '--json', check=False).stdout
+
+        poll(lambda: '"state": "ready"' in node(), READY_SECONDS, lambda: f'{self.name} is ready: {node()}', 0.1)
+
     def tail(self):
         lines = [line for line in read(self.log).splitlines() if line.strip()]
         return ' | '.join(lines[-3:]) or 'nothing on its console'
@@ -282,6 +290,8 @@ class Cluster:
                     machine.start()
                 for machine in machines:
                     machine.wait_booted()
+                if controllers == 0:
+                    self.machine('n1').wait_ready()
         except BaseException:
             with uninterruptible():
                 self.down()
