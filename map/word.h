@@ -1,5 +1,5 @@
 /* How bytes of the map are read and written while the other side does the same: whole words, no order of their own.
- * Internal to map/. */
+ * For map/, and nss_xce/cache.c. */
 #ifndef XCE_MAP_WORD_H
 #define XCE_MAP_WORD_H
 
@@ -9,8 +9,13 @@
 
 #include "xce/map.h"
 
-/* gcc's thread sanitizer knows no fences and says so. All that they order is atomic, so it has nothing to miss. */
-#if defined(__SANITIZE_THREAD__) && !defined(__clang__)
+#if defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define MAP_TSAN
+#endif
+#elif defined(__SANITIZE_THREAD__)
+#define MAP_TSAN
+/* It knows no fences and says so. All that they order is atomic, so it has nothing to miss. */
 #pragma GCC diagnostic ignored "-Wtsan"
 #endif
 
@@ -47,7 +52,7 @@ struct lanes {
  * middle, as anything of a seqlock may; each word of it is read once. */
 static inline void lanes_load(struct lanes *sum, void *to, const void *from, size_t bytes)
 {
-#if defined(__SANITIZE_THREAD__) || !defined(__SSE2__)
+#if defined(MAP_TSAN) || !defined(__SSE2__)
     words_load(to, from, bytes);
     for (size_t i = 0; i < bytes / sizeof(*sum); i++)
         sum->v += ((const struct lanes *)to)[i].v;

@@ -8,11 +8,7 @@
 #include <unistd.h>
 
 #include "map/name.h"
-
-/* gcc's thread sanitizer knows no fences; see map/word.h. */
-#if defined(__SANITIZE_THREAD__) && !defined(__clang__)
-#pragma GCC diagnostic ignored "-Wtsan"
-#endif
+#include "map/word.h"
 
 /* Fixed when built: nothing at run time tells a process where to look. */
 #ifndef XCE_MAP_PATH
@@ -118,7 +114,7 @@ static struct slot *claim(void)
     return NULL;
 }
 
-#ifdef __SANITIZE_THREAD__
+#ifdef MAP_TSAN
 /* To the thread sanitizer a mapping is a write; that late readers meet this one is what gen is for. */
 void AnnotateIgnoreWritesBegin(const char *file, int line);
 void AnnotateIgnoreWritesEnd(const char *file, int line);

@@ -19,7 +19,7 @@ struct map_fixture {
 /* For main: prints why and gives 77 if these tests cannot run here, else 0. */
 int fixture_cannot_run(void);
 
-/* True if long runs were asked for (XCE_TEST_LONG=1). */
+/* True if long runs were asked for (XCE_TEST_LONG=1), and this is not a build with sanitizers. */
 bool fixture_long(void);
 
 /* An empty folder; no writer yet. Ends the test on failure, like all below. */

@@ -26,6 +26,14 @@
 
 #define BASE FIXTURE_BASE
 
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define ASAN
+#endif
+#elif defined(__SANITIZE_ADDRESS__)
+#define ASAN
+#endif
+
 char nss_test_path[96];
 
 struct answer {
@@ -566,7 +574,7 @@ static void nss_f28_cancelled_threads_take_nothing_with_them(void **state)
     pthread_t threads[4];
     struct answer a;
 
-#ifdef __SANITIZE_ADDRESS__
+#ifdef ASAN
     /* It does not forget the frames of a thread that is cancelled, and takes the next one's stack for them. */
     skip();
 #endif
