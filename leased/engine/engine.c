@@ -23,7 +23,6 @@ static void set_defaults(struct engine_options *options)
     options->waiting_commands = DEFAULT_U(options->waiting_commands, 65536);
     options->snapshot_entries = DEFAULT_U(options->snapshot_entries, 16384);
     options->snapshot_bytes = DEFAULT_U(options->snapshot_bytes, 64u << 20);
-    options->grace_ms = DEFAULT_U(options->grace_ms, 10000);
     assert(options->batch_commands <= FSM_BATCH_MAX);
 }
 
@@ -45,10 +44,13 @@ static void grace_done(int r, const struct fsm_outcome *outcome, void *arg)
 {
     struct engine *engine = arg;
 
-    if (r == 0)
-        engine_set_leading(engine, true);
-    else
+    if (r < 0) {
         engine->grace_due = true;
+        return;
+    }
+    if (outcome->code != FSM_OK)
+        log_error(NULL, "no grace for the leases after a restart: %s", outcome->message);
+    engine_set_leading(engine, true);
 }
 
 static void add_grace(struct engine *engine, struct batch *batch)

@@ -73,7 +73,7 @@ struct history {
     struct flight *flights;
     size_t n_flights, flights_cap, flights_written;
     size_t lag;
-    bool degraded;
+    bool degraded, hurrying;
     struct fingerprint *prints;
 
     int scribe_r, told;
@@ -109,10 +109,13 @@ static void look_at_lag(struct history *history)
     bool degraded = history->lag >
                     (history->degraded ? history->lag_limit / 2 : history->lag_limit);
 
-    if (history->lag > history->lag_limit / 4)
+    if (history->lag > history->lag_limit / 4 && !history->hurrying) {
+        history->hurrying = true;
         scribe_hurry(history->scribe, true);
-    else if (history->lag < history->lag_limit / 16)
+    } else if (history->lag < history->lag_limit / 16 && history->hurrying) {
+        history->hurrying = false;
         scribe_hurry(history->scribe, false);
+    }
     if (degraded != history->degraded) {
         history->degraded = degraded;
         loop_soon_start(history->soon);
@@ -292,7 +295,8 @@ void history_changed(struct history *history, const uint8_t *incarnation,
     if (change->revision <= history->fed || overflows(history))
         return;
     history->fed = change->revision;
-    if (change->kind == CHANGE_LEASE && worth_telling(history, change->lease)) {
+    if (change->kind == CHANGE_LEASE && !change->expiry_only &&
+        worth_telling(history, change->lease)) {
         add_lease(history, FEED_LEASE, change->lease, change->wall_ms);
         look_at_lag(history);
     } else {

@@ -1,0 +1,391 @@
+/* Claims of a single replica: leased itself, its clients here. usage: bench_claims [--json] [--rounds N] [--dir FOLDER]
+ *
+ * A claim is Acquire{ttl, one member, no wait}. Each round starts leased on an empty folder, with a pool that the round
+ * cannot empty and a node that listens; then serial claims in turns with appends of 512 bytes + fdatasync on the same file
+ * system, then claims with 1, 64 and 256 outstanding over 8 connections. Medians of the rounds. At last leased with 65,536
+ * leases, and the real noded that mirrors them all, for their memory. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/pb.h"
+#include "tests/bench/claims_rig.h"
+#include "xce/v1/lease.pb-c.h"
+#include "xce/v1/pool.pb-c.h"
+
+#define FIRST_UID   2013265920u
+#define POOL_UIDS   (1u << 20)
+#define CONNECTIONS 8
+#define ROUNDS_MAX  99
+#define TURNS       10
+#define TURN        200 /* samples of each kind in a turn */
+#define WARM_UP     2000
+#define SECONDS     1.5
+#define RSS_LEASES  65536
+#define RSS_BATCH   1024
+
+enum figure {
+    SERIAL,
+    FDATASYNC,
+    CLAIMS_1,
+    CLAIMS_64,
+    CLAIMS_256,
+    RSS_LEASED,
+    RSS_NODED,
+    N_FIGURES,
+};
+
+static const char *const names[N_FIGURES] = {
+    "serial_p50_us", "fdatasync_p50_us", "claims_1",      "claims_64",
+    "claims_256",    "rss_leased_mib",   "rss_noded_mib",
+};
+
+struct bench {
+    struct rig rig;
+    struct grpc_channel *channels[CONNECTIONS];
+    struct pb_arena arena;
+    /* The request, packed; its id is at id_at. */
+    uint8_t request[256];
+    size_t request_len, id_at;
+    uint64_t next;
+    unsigned outstanding;
+    uint64_t n_done;
+    int64_t until_us;
+};
+
+/* ---- claims ---- */
+
+static void pack_request(struct bench *bench)
+{
+    Xce__V1__AcquireRequest ask = XCE__V1__ACQUIRE_REQUEST__INIT;
+    Xce__V1__RequestId request = XCE__V1__REQUEST_ID__INIT;
+    Xce__V1__LeaseSpec spec = XCE__V1__LEASE_SPEC__INIT, *specs[] = {&spec};
+    ProtobufCBinaryData node = {strlen(RIG_NODE), (uint8_t *)RIG_NODE};
+    uint8_t id[16];
+    const uint8_t *at;
+
+    memset(id, 0xee, sizeof id);
+    request.id = (ProtobufCBinaryData){sizeof id, id};
+    spec.lifetime_case = XCE__V1__LEASE_SPEC__LIFETIME_TTL_MS;
+    spec.ttl_ms = 3600000;
+    spec.nodes = &node;
+    spec.n_nodes = 1;
+    ask.request = &request;
+    ask.leases = specs;
+    ask.n_leases = 1;
+    bench->request_len = xce__v1__acquire_request__pack(&ask, bench->request);
+    at = memmem(bench->request, bench->request_len, id, sizeof id);
+    bench->id_at = (size_t)(at - bench->request);
+}
+
+static void claim(struct bench *bench, struct grpc_channel *channel);
+
+struct claim {
+    struct bench *bench;
+    struct grpc_channel *channel;
+};
+
+/* A client reads what it was given. */
+static void claimed(struct grpc_request *request, const uint8_t *data, size_t len, void *arg)
+{
+    struct bench *bench = ((struct claim *)arg)->bench;
+    ProtobufCMessage *message;
+    const Xce__V1__AcquireReply *reply;
+
+    if (pb_unpack(&bench->arena, &xce__v1__acquire_reply__descriptor, data, len, &message, NULL) <
+        0)
+        rig_die("a reply cannot be read", NULL);
+    reply = (const Xce__V1__AcquireReply *)message;
+    if (reply->n_leases != 1 || reply->leases[0]->uid < FIRST_UID)
+        rig_die("a claim gave no lease", NULL);
+    bench->n_done++;
+    pb_arena_reset(&bench->arena);
+}
+
+static void claim_end(struct grpc_request *request, enum grpc_status status, const char *message,
+                      bool sent, void *arg)
+{
+    struct claim *done = arg;
+    struct bench *bench = done->bench;
+    struct grpc_channel *channel = done->channel;
+
+    if (status != GRPC_OK)
+        rig_die("a claim failed", message);
+    free(done);
+    bench->outstanding--;
+    if (clock_mono_us() < bench->until_us)
+        claim(bench, channel);
+}
+
+static void claim(struct bench *bench, struct grpc_channel *channel)
+{
+    static const struct grpc_request_events events = {
+        .message = claimed, .end = claim_end, .unary = true};
+    struct claim *begun = malloc(sizeof *begun);
+    struct grpc_request *request;
+
+    *begun = (struct claim){bench, channel};
+    memcpy(bench->request + bench->id_at, &bench->next, sizeof bench->next);
+    bench->next++;
+    bench->outstanding++;
+    if (grpc_request_start(channel, "/xce.v1.LeaseService/Acquire", 20000, NULL, &events, begun,
+                           &request) < 0 ||
+        grpc_request_send(request, bench->request, bench->request_len) < 0)
+        rig_die("a claim was not sent", NULL);
+    grpc_request_half_close(request);
+}
+
+static double rate(struct bench *bench, unsigned outstanding)
+{
+    int64_t began = clock_mono_us();
+
+    bench->n_done = 0;
+    bench->until_us = began + (int64_t)(SECONDS * 1e6);
+    for (unsigned i = 0; i < outstanding; i++)
+        claim(bench, bench->channels[i % CONNECTIONS]);
+    while (bench->outstanding)
+        loop_step(bench->rig.loop, 1000);
+    return (double)bench->n_done * 1e6 / (double)(clock_mono_us() - began);
+}
+
+static double claim_once(struct bench *bench)
+{
+    int64_t began = clock_mono_us();
+
+    bench->until_us = 0;
+    claim(bench, bench->channels[0]);
+    while (bench->outstanding)
+        loop_step(bench->rig.loop, 1000);
+    return (double)(clock_mono_us() - began);
+}
+
+static double append_once(int fd)
+{
+    static const char bytes[512] = "x";
+    int64_t began = clock_mono_us();
+
+    if (write(fd, bytes, sizeof bytes) != sizeof bytes || fdatasync(fd) < 0)
+        rig_die("append", strerror(errno));
+    return (double)(clock_mono_us() - began);
+}
+
+/* ---- rounds ---- */
+
+static int by_value(const void *a, const void *b)
+{
+    const double *x = a, *y = b;
+
+    return *x < *y ? -1 : *x > *y;
+}
+
+static double median(double *values, size_t n)
+{
+    qsort(values, n, sizeof *values, by_value);
+    return values[n / 2];
+}
+
+/* In turns, so that both see the same disk and the same neighbours. */
+static void measure_serial(struct bench *bench, double *ret_serial, double *ret_fdatasync)
+{
+    static double serial[TURNS * TURN], append[TURNS * TURN];
+    char path[320];
+    int fd;
+
+    (void)snprintf(path, sizeof path, "%s/append", bench->rig.folder);
+    fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (fd < 0)
+        rig_die(path, strerror(errno));
+    for (size_t turn = 0; turn < TURNS; turn++) {
+        for (size_t i = 0; i < TURN; i++)
+            append[turn * TURN + i] = append_once(fd);
+        for (size_t i = 0; i < TURN; i++)
+            serial[turn * TURN + i] = claim_once(bench);
+    }
+    (void)close(fd);
+    *ret_serial = median(serial, TURNS * TURN);
+    *ret_fdatasync = median(append, TURNS * TURN);
+}
+
+static void open_channels(struct bench *bench)
+{
+    for (unsigned i = 0; i < CONNECTIONS; i++)
+        if (grpc_channel_new(bench->rig.loop, bench->rig.target, NULL, &bench->channels[i]) < 0)
+            rig_die("channel", NULL);
+}
+
+static void note_closed(void *arg)
+{
+    --*(unsigned *)arg;
+}
+
+static void close_channels(struct bench *bench)
+{
+    unsigned open = CONNECTIONS;
+
+    for (unsigned i = 0; i < CONNECTIONS; i++)
+        grpc_channel_close(bench->channels[i], note_closed, &open);
+    while (open)
+        loop_step(bench->rig.loop, 1000);
+}
+
+static void measure_round(struct bench *bench, double value[N_FIGURES])
+{
+    rig_start(&bench->rig, FIRST_UID, POOL_UIDS);
+    rig_node(&bench->rig);
+    open_channels(bench);
+    for (unsigned i = 0; i < WARM_UP; i++)
+        (void)claim_once(bench);
+    measure_serial(bench, &value[SERIAL], &value[FDATASYNC]);
+    value[CLAIMS_1] = rate(bench, 1);
+    value[CLAIMS_64] = rate(bench, 64);
+    value[CLAIMS_256] = rate(bench, 256);
+    close_channels(bench);
+    rig_stop(&bench->rig);
+}
+
+/* ---- memory ---- */
+
+static void acquire_batch(struct bench *bench)
+{
+    Xce__V1__AcquireRequest ask = XCE__V1__ACQUIRE_REQUEST__INIT;
+    Xce__V1__RequestId request = XCE__V1__REQUEST_ID__INIT;
+    static Xce__V1__LeaseSpec specs[RSS_BATCH], *pointers[RSS_BATCH];
+    ProtobufCBinaryData node = {strlen(RIG_NODE), (uint8_t *)RIG_NODE};
+    uint8_t id[16] = {0};
+
+    memcpy(id, &bench->next, sizeof bench->next);
+    bench->next++;
+    request.id = (ProtobufCBinaryData){sizeof id, id};
+    for (size_t i = 0; i < RSS_BATCH; i++) {
+        xce__v1__lease_spec__init(&specs[i]);
+        specs[i].lifetime_case = XCE__V1__LEASE_SPEC__LIFETIME_TTL_MS;
+        specs[i].ttl_ms = 3600000;
+        specs[i].nodes = &node;
+        specs[i].n_nodes = 1;
+        pointers[i] = &specs[i];
+    }
+    ask.request = &request;
+    ask.leases = pointers;
+    ask.n_leases = RSS_BATCH;
+    protobuf_c_message_free_unpacked(rig_call(&bench->rig, "/xce.v1.LeaseService/Acquire",
+                                              &ask.base, &xce__v1__acquire_reply__descriptor),
+                                     NULL);
+}
+
+static bool all_active(struct rig *rig)
+{
+    Xce__V1__PoolKey key = XCE__V1__POOL_KEY__INIT;
+    ProtobufCMessage *message;
+    bool all;
+
+    key.name = (ProtobufCBinaryData){4, (uint8_t *)"main"};
+    message = rig_call(rig, "/xce.v1.PoolService/Get", &key.base, &xce__v1__pool_reply__descriptor);
+    all = ((const Xce__V1__PoolReply *)message)->pool->counts->active == RSS_LEASES;
+    protobuf_c_message_free_unpacked(message, NULL);
+    return all;
+}
+
+static void measure_memory(struct bench *bench, double value[N_FIGURES])
+{
+    rig_start(&bench->rig, FIRST_UID, RSS_LEASES);
+    rig_noded(&bench->rig);
+    for (unsigned i = 0; i < RSS_LEASES / RSS_BATCH; i++)
+        acquire_batch(bench);
+    rig_until(&bench->rig, all_active, 120, "all leases to be active");
+    value[RSS_LEASED] = rig_rss_mib(bench->rig.leased);
+    value[RSS_NODED] = rig_rss_mib(bench->rig.noded);
+    rig_stop(&bench->rig);
+}
+
+/* ---- the report ---- */
+
+/* 0 = no target. */
+static double target_of(enum figure figure, const double value[N_FIGURES])
+{
+    switch (figure) {
+    case SERIAL:
+        return 1.5 * value[FDATASYNC];
+    case CLAIMS_256:
+        return 100000;
+    case RSS_LEASED:
+        return 64;
+    case RSS_NODED:
+        return 32;
+    default:
+        return 0;
+    }
+}
+
+static void report(const double value[N_FIGURES], bool json)
+{
+    if (json) {
+        printf("{\"bench\": \"claims\", \"figures\": {");
+        for (enum figure i = 0; i < N_FIGURES; i++)
+            printf("%s\"%s\": %.1f", i ? ", " : "", names[i], value[i]);
+        printf("}}\n");
+        return;
+    }
+    printf("%-18s %10s %10s\n", "figure", "value", "target");
+    for (enum figure i = 0; i < N_FIGURES; i++) {
+        double target = target_of(i, value);
+        bool met = i == CLAIMS_256 ? value[i] >= target : value[i] <= target;
+
+        printf("%-18s %10.1f", names[i], value[i]);
+        if (target > 0)
+            printf(" %10.1f  %s", target, met ? "met" : "missed");
+        printf("\n");
+    }
+}
+
+static int usage(void)
+{
+    (void)fputs("usage: bench_claims [--json] [--rounds N] [--dir FOLDER]\n", stderr);
+    return 2;
+}
+
+int main(int argc, char **argv)
+{
+    static double rounds[N_FIGURES][ROUNDS_MAX];
+    double value[N_FIGURES];
+    struct bench *bench = calloc(1, sizeof *bench);
+    const char *dir = "/var/tmp";
+    unsigned long n = 5;
+    bool json = false;
+
+    for (int i = 1; i < argc; i++) {
+        if (!strcmp(argv[i], "--json"))
+            json = true;
+        else if (!strcmp(argv[i], "--rounds") && i + 1 < argc)
+            n = strtoul(argv[++i], NULL, 10);
+        else if (!strcmp(argv[i], "--dir") && i + 1 < argc)
+            dir = argv[++i];
+        else
+            return usage();
+    }
+    if (n < 1 || n > ROUNDS_MAX)
+        return usage();
+    rig_init(&bench->rig, dir);
+    pb_arena_init(&bench->arena, PB_ARENA_MAX);
+    pack_request(bench);
+    for (size_t i = 0; i < n; i++) {
+        measure_round(bench, value);
+        for (enum figure f = 0; f < RSS_LEASED; f++)
+            rounds[f][i] = value[f];
+        fprintf(stderr,
+                "round %zu: serial %.0f us, append+fdatasync %.0f us, claims/s %.0f %.0f %.0f\n",
+                i + 1, value[SERIAL], value[FDATASYNC], value[CLAIMS_1], value[CLAIMS_64],
+                value[CLAIMS_256]);
+    }
+    for (enum figure f = 0; f < RSS_LEASED; f++)
+        value[f] = median(rounds[f], n);
+    measure_memory(bench, value);
+    report(value, json);
+    pb_arena_done(&bench->arena);
+    rig_done(&bench->rig);
+    free(bench);
+    return 0;
+}

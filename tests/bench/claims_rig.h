@@ -1,0 +1,55 @@
+/* A leased of one's own to measure: the real program on a folder of its own, a control connection, and a node of which
+ * there is only the session. Whatever fails ends the program with a message; what it started ends with it. */
+#ifndef XCE_TESTS_BENCH_CLAIMS_RIG_H
+#define XCE_TESTS_BENCH_CLAIMS_RIG_H
+
+#include <protobuf-c/protobuf-c.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/net/grpc.h"
+#include "common/net/loop.h"
+
+#define RIG_NODE "n1"
+
+struct rig {
+    char build[256]; /* folder of the build */
+    char folder[256], target[320];
+    pid_t leased, noded; /* 0 = not running */
+    struct loop *loop;
+    struct grpc_channel *control, *node_channel;
+    struct grpc_request *session;
+    uint64_t welcome, position; /* revisions of the node's session; 0 = none yet */
+    int64_t now_ms;             /* cluster time in the last reply */
+    struct loop_timer *beat;
+    int64_t heartbeat_ms;
+};
+
+/* where: the folder to make one in, on the file system to be measured. */
+void rig_init(struct rig *rig, const char *where);
+void rig_done(struct rig *rig);
+
+/* Start leased on an empty folder, make a pool of n uids. */
+void rig_start(struct rig *rig, uint32_t first, uint32_t n_uids);
+/* The node RIG_NODE begins its session and is trusted with leases. It listens, and reports nothing. */
+void rig_node(struct rig *rig);
+/* The same by the real noded, on the folder too. */
+void rig_noded(struct rig *rig);
+/* End the programs, empty the folder. */
+void rig_stop(struct rig *rig);
+
+/* One unary call; the reply is to be freed with protobuf_c_message_free_unpacked. */
+ProtobufCMessage *rig_call(struct rig *rig, const char *path, const ProtobufCMessage *message,
+                           const ProtobufCMessageDescriptor *reply);
+
+/* Run the loop until cond; dies after seconds. */
+void rig_until(struct rig *rig, bool (*cond)(struct rig *rig), int seconds, const char *what);
+
+/* Resident memory of a process, MiB. */
+double rig_rss_mib(pid_t pid);
+
+_Noreturn void rig_die(const char *what, const char *more);
+
+#endif
