@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <grp.h>
 #include <pwd.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,40 +29,57 @@ struct check {
     char why[128];
 };
 
-/* On another thread. Whether uid has the group, by what NSS says of his name. */
-static bool has_group(const struct claim *claim, char *buffer, gid_t *groups)
+/* What NSS says of one uid. */
+struct membership {
+    bool known;
+    uint32_t uid;
+    gid_t *groups;
+    int n;
+    char *buffer;
+};
+
+static void look_up(struct membership *of, uint32_t uid)
 {
     struct passwd entry, *found = NULL;
-    int n = GROUPS_MAX;
 
+    of->known = true;
+    of->uid = uid;
+    of->n = GROUPS_MAX;
+    if (getpwuid_r(uid, &entry, of->buffer, ENTRY_MAX, &found) != 0 || !found ||
+        getgrouplist(found->pw_name, found->pw_gid, of->groups, &of->n) < 0)
+        of->n = 0;
+}
+
+/* Claims of one uid mostly follow one another: it is looked up once for all of them. */
+static bool has_group(struct membership *of, const struct claim *claim)
+{
     if (claim->wanted == claim->gid)
         return true;
-    if (getpwuid_r(claim->uid, &entry, buffer, ENTRY_MAX, &found) != 0 || !found)
-        return false;
-    if (getgrouplist(found->pw_name, found->pw_gid, groups, &n) < 0)
-        return false;
-    for (int i = 0; i < n; i++)
-        if (groups[i] == claim->wanted)
+    if (!of->known || of->uid != claim->uid)
+        look_up(of, claim->uid);
+    for (int i = 0; i < of->n; i++)
+        if (of->groups[i] == claim->wanted)
             return true;
     return false;
 }
 
+/* On another thread. */
 static void work(void *arg)
 {
     struct check *check = arg;
-    gid_t *groups = malloc(GROUPS_MAX * sizeof *groups);
-    char *buffer = malloc(ENTRY_MAX);
+    struct membership of = {.groups = malloc(GROUPS_MAX * sizeof *of.groups),
+                            .buffer = malloc(ENTRY_MAX)};
 
-    if (!groups || !buffer)
+    if (!of.groups || !of.buffer)
         check->r = -ENOMEM;
     for (size_t i = 0; check->r == 0 && i < check->n_claims; i++)
-        if (!has_group(&check->claims[i], buffer, groups)) {
+        if (!has_group(&of, &check->claims[i])) {
             check->r = -EACCES;
             (void)snprintf(check->why, sizeof check->why, "gids: uid %u is no member of group %u",
                            check->claims[i].uid, check->claims[i].wanted);
         }
-    free(groups);
-    free(buffer);
+    free(of.groups);
+    free(of.buffer);
 }
 
 static void done(int r, void *arg)

@@ -45,6 +45,9 @@ void service_reply_lease(struct service *service, struct service_request *reques
 typedef void (*service_then_fn)(struct service *service, struct service_request *request,
                                 const struct fsm_outcome *outcome);
 
+/* Whether the caller gave a request id that can be kept; else that is the answer. */
+bool service_check_id(struct service_request *request, const Xce__V1__RequestId *id);
+
 /* Propose command (its request field unset) for request under the id the caller gave. A missing or odd id is refused.
  * then runs with FSM_OK only; other outcomes are answered here. */
 void service_propose(struct service *service, struct service_request *request,

@@ -24,6 +24,7 @@ struct draft {
     struct service_request *request;
     struct pb_arena arena;
     Xce__V1__CmdAcquire acquire;
+    const struct fsm_node *here; /* the calling machine, once it was looked for */
 };
 
 static bool empty(const ProtobufCBinaryData *bytes)
@@ -60,17 +61,17 @@ static int draft_owner(const struct draft *draft, const Xce__V1__OwnerSpec *spec
     return 0;
 }
 
-static const struct fsm_node *calling_machine(const struct draft *draft)
+static const struct fsm_node *calling_machine(struct draft *draft)
 {
     const struct fsm *fsm = service_fsm(draft->service);
     const struct fsm_node *node = NULL;
 
-    if (!draft->request->principal.local)
-        return NULL;
-    while ((node = fsm_node_next(fsm, node)))
+    if (draft->here || !draft->request->principal.local)
+        return draft->here;
+    while ((node = fsm_node_next(fsm, node)) && !draft->here)
         if (!strcmp(node->machine_id, draft->service->options.machine_id))
-            return node;
-    return NULL;
+            draft->here = node;
+    return draft->here;
 }
 
 static int draft_nodes(struct draft *draft, const Xce__V1__LeaseSpec *spec, Xce__V1__CmdGrant *ret,
@@ -229,24 +230,45 @@ static void acquired(struct service *service, struct service_request *request,
         wait_reply_acquired(service, request, outcome->leases, outcome->n_leases);
 }
 
+/* Check and convert; false: refused. In either case the arena is the caller's to end. */
+static bool begin_draft(struct draft *draft)
+{
+    const Xce__V1__AcquireRequest *message = (const Xce__V1__AcquireRequest *)
+                                                 draft->request->message;
+    struct err err = {{0}};
+    int r;
+
+    pb_arena_init(&draft->arena, GRANTS_ARENA_MAX);
+    r = draft_acquire(draft, message, &err);
+    if (r != 0)
+        service_refuse(draft->request, r, *err.text ? "%s" : NULL, err.text);
+    return r == 0;
+}
+
 static void propose_acquire(struct service *service, struct service_request *request)
 {
     const Xce__V1__AcquireRequest *message = (const Xce__V1__AcquireRequest *)request->message;
     Xce__V1__Command command = XCE__V1__COMMAND__INIT;
     struct draft draft = {.service = service, .request = request};
-    struct err err = {{0}};
-    int r;
 
-    pb_arena_init(&draft.arena, GRANTS_ARENA_MAX);
-    r = draft_acquire(&draft, message, &err);
-    if (r != 0) {
-        service_refuse(request, r, *err.text ? "%s" : NULL, err.text);
-    } else {
+    if (begin_draft(&draft)) {
         command.kind_case = XCE__V1__COMMAND__KIND_ACQUIRE;
         command.acquire = &draft.acquire;
         service_propose(service, request, message->request, &command, acquired);
     }
     pb_arena_done(&draft.arena);
+}
+
+/* NSS is asked last, and only for what is in order otherwise; the state may have gone on when it answers. */
+static void check_gids(struct service *service, struct service_request *request)
+{
+    const Xce__V1__AcquireRequest *message = (const Xce__V1__AcquireRequest *)request->message;
+    struct draft draft = {.service = service, .request = request};
+    bool fine = begin_draft(&draft);
+
+    pb_arena_done(&draft.arena);
+    if (fine && service_check_id(request, message->request))
+        groups_check(service, request, propose_acquire);
 }
 
 void service_lease_acquire(struct service *service, struct service_request *request)
@@ -261,7 +283,7 @@ void service_lease_acquire(struct service *service, struct service_request *requ
     }
     for (size_t i = 0; i < message->n_leases; i++)
         if (message->leases[i]->n_gids) {
-            groups_check(service, request, propose_acquire);
+            check_gids(service, request);
             return;
         }
     propose_acquire(service, request);
@@ -269,12 +291,27 @@ void service_lease_acquire(struct service *service, struct service_request *requ
 
 /* ---- the others: one lease, by id and epoch ---- */
 
-/* Whether the caller may know of it: a lease of somebody else looks exactly like one that never was. */
-static bool visible(struct service *service, struct service_request *request, uint64_t id)
+/* Whether the command may be proposed for this lease; *ret_lease = the id to name in it.
+ *
+ * What is not there and what is somebody else's are one: both are refused here, and leave nothing in the log. Only an
+ * answer kept under the request id is given again: asked for with lease 0, which is nobody's, if this one is another's
+ * by now. */
+static bool may_change(struct service *service, struct service_request *request,
+                       const Xce__V1__RequestId *id, uint64_t *ret_lease)
 {
-    const struct fsm_lease *lease = fsm_lease(service_fsm(service), id);
+    const struct fsm_lease *lease = fsm_lease(service_fsm(service), *ret_lease);
+    const char *key = request->principal.key;
+    struct fsm_request known;
 
-    if (!lease || policy_sees(&request->principal, request->scope, lease->owner.uid))
+    if (!service_check_id(request, id))
+        return false;
+    if (request->scope == SCOPE_ALL ||
+        (lease && policy_sees(&request->principal, request->scope, lease->owner.uid)))
+        return true;
+    if (lease)
+        *ret_lease = 0;
+    if (fsm_request_find(service_fsm(service), key, strlen(key), id->id.data, id->id.len, &known) ==
+        0)
         return true;
     service_refuse(request, FSM_NOT_FOUND, NULL);
     return false;
@@ -296,9 +333,9 @@ void service_lease_renew(struct service *service, struct service_request *reques
         service_refuse(request, -EINVAL, "ttl_ms: %lld is negative", (long long)message->ttl_ms);
         return;
     }
-    if (!visible(service, request, message->lease))
-        return;
     renew.lease = message->lease;
+    if (!may_change(service, request, message->request, &renew.lease))
+        return;
     renew.epoch = message->epoch;
     renew.ttl_ms = message->ttl_ms;
     command.kind_case = XCE__V1__COMMAND__KIND_RENEW;
@@ -318,9 +355,9 @@ void service_lease_release(struct service *service, struct service_request *requ
         service_refuse(request, -EINVAL, "%s", err.text);
         return;
     }
-    if (!visible(service, request, message->lease))
-        return;
     release.lease = message->lease;
+    if (!may_change(service, request, message->request, &release.lease))
+        return;
     release.epoch = message->epoch;
     release.node = message->node;
     command.kind_case = XCE__V1__COMMAND__KIND_RELEASE;
@@ -340,9 +377,9 @@ void service_lease_revoke(struct service *service, struct service_request *reque
         service_refuse(request, -EINVAL, "%s", err.text);
         return;
     }
-    if (!visible(service, request, message->lease))
-        return;
     revoke.lease = message->lease;
+    if (!may_change(service, request, message->request, &revoke.lease))
+        return;
     revoke.epoch = message->epoch;
     revoke.reason = message->reason;
     command.kind_case = XCE__V1__COMMAND__KIND_REVOKE;

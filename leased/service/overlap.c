@@ -3,6 +3,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <grp.h>
+#include <pthread.h>
 #include <pwd.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -157,6 +158,43 @@ static int gather_groups(const char *prefix, struct overlap *overlap)
     return r;
 }
 
+/* The enumeration is one for the whole process: two threads in it would each see half of the accounts. */
+static int gather_nss(const char *prefix, struct overlap *overlap)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    int r;
+
+    pthread_mutex_lock(&lock);
+    r = gather_accounts(prefix, overlap);
+    if (r == 0)
+        r = gather_groups(prefix, overlap);
+    pthread_mutex_unlock(&lock);
+    return r;
+}
+
+/* ---- looking into it ---- */
+
+static int by_first(const void *a, const void *b)
+{
+    const struct overlap_taken *left = a, *right = b;
+
+    return left->first < right->first ? -1 : left->first > right->first;
+}
+
+/* In order of first; reach = which of those so far goes furthest. */
+static void sort(struct overlap *overlap)
+{
+    size_t furthest = 0;
+
+    if (overlap->n)
+        qsort(overlap->taken, overlap->n, sizeof *overlap->taken, by_first);
+    for (size_t i = 0; i < overlap->n; i++) {
+        if (overlap->taken[i].last > overlap->taken[furthest].last)
+            furthest = i;
+        overlap->taken[i].reach = (uint32_t)furthest;
+    }
+}
+
 int overlap_gather(const struct overlap_sources *sources, struct overlap *ret)
 {
     int r;
@@ -164,9 +202,10 @@ int overlap_gather(const struct overlap_sources *sources, struct overlap *ret)
     memset(ret, 0, sizeof *ret);
     if ((r = gather_login_defs(sources->login_defs, ret)) < 0 ||
         (r = gather_sub(sources->subuid, ret)) < 0 || (r = gather_sub(sources->subgid, ret)) < 0 ||
-        (r = gather_accounts(sources->prefix, ret)) < 0 ||
-        (r = gather_groups(sources->prefix, ret)) < 0)
+        (r = gather_nss(sources->prefix, ret)) < 0)
         overlap_done(ret);
+    else
+        sort(ret);
     return r;
 }
 
@@ -179,8 +218,20 @@ void overlap_done(struct overlap *overlap)
 const struct overlap_taken *overlap_find(const struct overlap *overlap, uint32_t first,
                                          uint32_t last)
 {
-    for (size_t i = 0; i < overlap->n; i++)
-        if (overlap->taken[i].first <= last && overlap->taken[i].last >= first)
-            return &overlap->taken[i];
-    return NULL;
+    const struct overlap_taken *found;
+    size_t low = 0, high = overlap->n;
+
+    /* How many begin at or before last; one of them is in the way, or none is. */
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+
+        if (overlap->taken[middle].first <= last)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == 0)
+        return NULL;
+    found = &overlap->taken[overlap->taken[low - 1].reach];
+    return found->last >= first ? found : NULL;
 }

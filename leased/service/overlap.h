@@ -10,11 +10,12 @@
 
 struct overlap_taken {
     uint32_t first, last;
-    char what[96]; /* "account lp of passwd", "/etc/subuid: alice" */
+    uint32_t reach; /* of those that begin no later, the place of the one that ends last */
+    char what[96];  /* "account lp of passwd", "/etc/subuid: alice" */
 };
 
 struct overlap {
-    struct overlap_taken *taken;
+    struct overlap_taken *taken; /* by first */
     size_t n, capacity;
 };
 
@@ -23,11 +24,11 @@ struct overlap_sources {
     const char *prefix; /* of lease names: entries that NSS shows of us are no overlap */
 };
 
-/* 0; -ENOMEM; -errno a file is there but can not be read: nothing is known then. Any one thread at a time. */
+/* 0; -ENOMEM; -errno a file is there but can not be read: nothing is known then. Any thread. */
 int overlap_gather(const struct overlap_sources *sources, struct overlap *ret);
 void overlap_done(struct overlap *overlap);
 
-/* The first entry that shares a uid with first..last; NULL = none. */
+/* An entry that shares a uid with first..last, the one that ends last; NULL = none. O(log n). */
 const struct overlap_taken *overlap_find(const struct overlap *overlap, uint32_t first,
                                          uint32_t last);
 

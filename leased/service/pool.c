@@ -18,6 +18,7 @@
 #define SUGGEST_FIRST 2013265920u
 #define SUGGEST_LAST  2147352575u /* below 0x7ffe0000 */
 #define REJECTED_MAX  16
+#define REJECTED_TEXT 160
 
 /* ---- edge ---- */
 
@@ -73,15 +74,25 @@ struct ranges {
     Xce__V1__CmdRange *pointers[RANGES_MAX];
 };
 
-static int convert_ranges(Xce__V1__UidRange *const *from, size_t n, struct ranges *ret,
-                          struct err *err)
+static int check_ranges(Xce__V1__UidRange *const *ranges, size_t n, struct err *err)
 {
     if (n > RANGES_MAX)
         return err_set(err, -EINVAL, "directory_ranges: %zu of them, at most %d", n, RANGES_MAX);
+    for (size_t i = 0; i < n; i++)
+        if (ranges[i]->first > ranges[i]->last)
+            return err_set(err, -EINVAL, "directory_ranges: %u-%u runs backwards", ranges[i]->first,
+                           ranges[i]->last);
+    return 0;
+}
+
+static int convert_ranges(Xce__V1__UidRange *const *from, size_t n, struct ranges *ret,
+                          struct err *err)
+{
+    int r = check_ranges(from, n, err);
+
+    if (r < 0)
+        return r;
     for (size_t i = 0; i < n; i++) {
-        if (from[i]->first > from[i]->last)
-            return err_set(err, -EINVAL, "directory_ranges: %u-%u runs backwards", from[i]->first,
-                           from[i]->last);
         xce__v1__cmd_range__init(&ret->items[i]);
         ret->items[i].first = from[i]->first;
         ret->items[i].last = from[i]->last;
@@ -399,33 +410,64 @@ void service_pool_set(struct service *service, struct service_request *request)
 
 /* ---- suggest ---- */
 
+struct suggestion {
+    struct fsm_range range;
+    char texts[REJECTED_MAX][REJECTED_TEXT]; /* what was in the way of lower ones */
+    size_t n_rejected;
+};
+
 /* What stands in the way of first..last: the end of it, its words in ret; 0 = nothing. */
 static uint32_t obstacle(struct service *service, const Xce__V1__SuggestPoolRequest *message,
                          const struct overlap *overlap, const struct fsm_range *range,
-                         char ret[static 160])
+                         char ret[static REJECTED_TEXT])
 {
     const struct overlap_taken *taken = overlap_find(overlap, range->first, range->last);
     const struct fsm_pool *pool = NULL;
 
     if (taken) {
-        (void)snprintf(ret, 160, "%u-%u: %s", taken->first, taken->last, taken->what);
+        (void)snprintf(ret, REJECTED_TEXT, "%u-%u: %s", taken->first, taken->last, taken->what);
         return taken->last;
     }
     while ((pool = fsm_pool_next(service_fsm(service), pool)))
         if (pool->range.first <= range->last && pool->range.last >= range->first) {
-            (void)snprintf(ret, 160, "%u-%u: pool %s", pool->range.first, pool->range.last,
-                           pool->name);
+            (void)snprintf(ret, REJECTED_TEXT, "%u-%u: pool %s", pool->range.first,
+                           pool->range.last, pool->name);
             return pool->range.last;
         }
     for (size_t i = 0; i < message->n_directory_ranges; i++) {
         const Xce__V1__UidRange *directory = message->directory_ranges[i];
 
         if (directory->first <= range->last && directory->last >= range->first) {
-            (void)snprintf(ret, 160, "%u-%u: directory service", directory->first, directory->last);
+            (void)snprintf(ret, REJECTED_TEXT, "%u-%u: directory service", directory->first,
+                           directory->last);
             return directory->last;
         }
     }
     return 0;
+}
+
+/* The lowest clear range of count uids from first on, above what was in the way; false: there is none. */
+static bool find_room(struct service *service, const Xce__V1__SuggestPoolRequest *message,
+                      const struct overlap *overlap, struct suggestion *ret)
+{
+    uint32_t count = message->count ? message->count : COUNT_SAMPLE, end;
+
+    ret->range.first = SUGGEST_FIRST;
+    while (count <= SUGGEST_LAST - ret->range.first + 1) {
+        char spare[REJECTED_TEXT];
+        bool keep = ret->n_rejected < REJECTED_MAX;
+
+        ret->range.last = ret->range.first + count - 1;
+        end = obstacle(service, message, overlap, &ret->range,
+                       keep ? ret->texts[ret->n_rejected] : spare);
+        if (!end)
+            return true;
+        ret->n_rejected += keep;
+        if (end >= SUGGEST_LAST)
+            break;
+        ret->range.first = end + 1;
+    }
+    return false;
 }
 
 static void suggest_checked(struct service *service, struct service_request *request,
@@ -435,33 +477,21 @@ static void suggest_checked(struct service *service, struct service_request *req
                                                      request->message;
     Xce__V1__SuggestPoolReply reply = XCE__V1__SUGGEST_POOL_REPLY__INIT;
     Xce__V1__UidRange found = XCE__V1__UID_RANGE__INIT;
-    uint32_t count = message->count ? message->count : COUNT_SAMPLE, end;
-    struct fsm_range range = {.first = SUGGEST_FIRST};
-    char texts[REJECTED_MAX][160], *rejected[REJECTED_MAX];
+    struct suggestion suggestion = {0};
+    char *rejected[REJECTED_MAX];
 
-    reply.rejected = rejected;
-    for (;;) {
-        char spare[160], *text = reply.n_rejected < REJECTED_MAX ? texts[reply.n_rejected] : spare;
-
-        if (count > SUGGEST_LAST - range.first + 1) {
-            service_refuse(request, FSM_PRECONDITION, "no room for %u uids between %u and %u",
-                           count, SUGGEST_FIRST, SUGGEST_LAST);
-            return;
-        }
-        range.last = range.first + count - 1;
-        end = obstacle(service, message, overlap, &range, text);
-        if (!end)
-            break;
-        if (text != spare)
-            rejected[reply.n_rejected++] = text;
-        if (end >= SUGGEST_LAST)
-            range.first = SUGGEST_LAST;
-        else
-            range.first = end + 1;
+    if (!find_room(service, message, overlap, &suggestion)) {
+        service_refuse(request, FSM_PRECONDITION, "no room for %u uids between %u and %u",
+                       message->count ? message->count : COUNT_SAMPLE, SUGGEST_FIRST, SUGGEST_LAST);
+        return;
     }
-    found.first = range.first;
-    found.last = range.last;
+    for (size_t i = 0; i < suggestion.n_rejected; i++)
+        rejected[i] = suggestion.texts[i];
+    found.first = suggestion.range.first;
+    found.last = suggestion.range.last;
     reply.range = &found;
+    reply.rejected = rejected;
+    reply.n_rejected = suggestion.n_rejected;
     service_reply(request, &reply.base);
 }
 
@@ -469,9 +499,12 @@ void service_pool_suggest(struct service *service, struct service_request *reque
 {
     const Xce__V1__SuggestPoolRequest *message = (const Xce__V1__SuggestPoolRequest *)
                                                      request->message;
+    struct err err = {{0}};
 
     if (message->count > COUNT_MAX)
         service_refuse(request, -EINVAL, "count: %u, at most %u", message->count, COUNT_MAX);
+    else if (check_ranges(message->directory_ranges, message->n_directory_ranges, &err) < 0)
+        service_refuse(request, -EINVAL, "%s", err.text);
     else
         with_overlap(service, request, suggest_checked);
 }

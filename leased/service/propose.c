@@ -106,6 +106,17 @@ static size_t pack_request(const struct principal *principal, const Xce__V1__Req
     return 2 + xce__v1__request__pack(&meta, ret);
 }
 
+bool service_check_id(struct service_request *request, const Xce__V1__RequestId *id)
+{
+    if (id && id->id.len >= REQUEST_ID_MIN && id->id.len <= REQUEST_ID_MAX)
+        return true;
+    service_refuse(
+        request, -EINVAL,
+        "request.id: %zu bytes, must be %d to %d (any value, the same again for a retry)",
+        id ? id->id.len : 0, REQUEST_ID_MIN, REQUEST_ID_MAX);
+    return false;
+}
+
 void service_propose(struct service *service, struct service_request *request,
                      const Xce__V1__RequestId *id, Xce__V1__Command *command, service_then_fn then)
 {
@@ -113,13 +124,8 @@ void service_propose(struct service *service, struct service_request *request,
     struct pending *pending;
     uint8_t *bytes;
 
-    if (!id || id->id.len < REQUEST_ID_MIN || id->id.len > REQUEST_ID_MAX) {
-        service_refuse(
-            request, -EINVAL,
-            "request.id: %zu bytes, must be %d to %d (any value, the same again for a retry)",
-            id ? id->id.len : 0, REQUEST_ID_MIN, REQUEST_ID_MAX);
+    if (!service_check_id(request, id))
         return;
-    }
     bytes = malloc(REQUEST_ROOM + body_len);
     if (!bytes) {
         service_refuse(request, -ENOMEM, NULL);

@@ -94,14 +94,36 @@ void service_lease_get(struct service *service, struct service_request *request)
 
 /* ---- lists ---- */
 
-static bool has_state(const Xce__V1__ListLeasesRequest *filter, enum lease_state state)
+/* The states that are asked for, as bits. */
+static int wanted_states(const Xce__V1__ListLeasesRequest *filter, uint32_t *ret, struct err *err)
 {
-    if (!filter->n_states)
-        return filter->all || state == LEASE_GRANTED || state == LEASE_ACTIVE;
-    for (size_t i = 0; i < filter->n_states; i++)
-        if ((enum lease_state)filter->states[i] == state)
-            return true;
-    return false;
+    uint32_t states = filter->all ? UINT32_MAX : 1u << LEASE_GRANTED | 1u << LEASE_ACTIVE;
+
+    if (filter->n_states)
+        states = 0;
+    for (size_t i = 0; i < filter->n_states; i++) {
+        int state = (int)filter->states[i];
+
+        if (state < LEASE_GRANTED || state > LEASE_FREE)
+            return err_set(err, -EINVAL, "states: %d is no state of a lease", state);
+        states |= 1u << state;
+    }
+    *ret = states;
+    return 0;
+}
+
+static int check_filter(const Xce__V1__ListLeasesRequest *filter, struct err *err)
+{
+    uint32_t states;
+    int r = wanted_states(filter, &states, err);
+
+    if (r == 0 && filter->pool.len)
+        r = text_check_pool((const char *)filter->pool.data, filter->pool.len, err);
+    if (r == 0 && filter->job.len)
+        r = text_check_job((const char *)filter->job.data, filter->job.len, err);
+    if (r == 0 && filter->node.len)
+        r = text_check_node((const char *)filter->node.data, filter->node.len, err);
+    return r;
 }
 
 static bool is(const ProtobufCBinaryData *wanted, const char *value)
@@ -120,7 +142,8 @@ static bool has_node(const ProtobufCBinaryData *wanted, const struct fsm_lease *
     return false;
 }
 
-static bool listed(const struct service_request *request, const struct fsm_lease *lease)
+static bool listed(const struct service_request *request, uint32_t states,
+                   const struct fsm_lease *lease)
 {
     const Xce__V1__ListLeasesRequest *filter = (const Xce__V1__ListLeasesRequest *)request->message;
 
@@ -129,7 +152,7 @@ static bool listed(const struct service_request *request, const struct fsm_lease
     if (filter->owner_filter_case == XCE__V1__LIST_LEASES_REQUEST__OWNER_FILTER_OWNER_UID &&
         filter->owner_uid != lease->owner.uid)
         return false;
-    return has_state(filter, lease->state) && (!filter->quarantined || lease->quarantine) &&
+    return (states & 1u << lease->state) && (!filter->quarantined || lease->quarantine) &&
            is(&filter->pool, lease->pool) && is(&filter->job, lease->job) &&
            has_node(&filter->node, lease);
 }
@@ -138,6 +161,7 @@ struct page {
     struct lease_proto *protos;
     Xce__V1__Lease **pointers;
     size_t n, max, bytes;
+    uint32_t states;
     uint64_t next;
 };
 
@@ -153,7 +177,7 @@ static int page_fill(struct page *page, struct service *service,
     while ((lease = fsm_lease_next(fsm, after))) {
         struct lease_proto *proto = &page->protos[page->n];
 
-        if (listed(request, lease)) {
+        if (listed(request, page->states, lease)) {
             if (page->n == page->max || page->bytes > PAGE_BYTES) {
                 page->next = after;
                 return 0;
@@ -177,6 +201,7 @@ static void list(struct service *service, struct service_request *request)
 
     if (page.max > PAGE_MAX)
         page.max = PAGE_MAX;
+    (void)wanted_states(filter, &page.states, NULL);
     page.protos = malloc(page.max * sizeof *page.protos);
     page.pointers = malloc(page.max * sizeof *page.pointers);
     if (page.protos && page.pointers)
@@ -188,6 +213,7 @@ static void list(struct service *service, struct service_request *request)
         reply.n_leases = page.n;
         reply.next = page.next;
         reply.revision = fsm_revision(service_fsm(service));
+        reply.now_ms = engine_now_ms(service->deps.engine);
         service_reply(request, &reply.base);
     }
     for (size_t i = 0; i < page.n; i++)
@@ -198,5 +224,10 @@ static void list(struct service *service, struct service_request *request)
 
 void service_lease_list(struct service *service, struct service_request *request)
 {
-    service_read(service, request, list);
+    struct err err = {{0}};
+
+    if (check_filter((const Xce__V1__ListLeasesRequest *)request->message, &err) < 0)
+        service_refuse(request, -EINVAL, "%s", err.text);
+    else
+        service_read(service, request, list);
 }

@@ -1,6 +1,8 @@
 /* What uids a machine has taken, from real files and the machine's own NSS. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -94,6 +96,62 @@ static void overlap_accounts_and_groups_of_the_machine_count(void **state)
     overlap_done(&overlap);
 }
 
+/* Against a plain look at every entry. */
+static void overlap_find_answers_as_a_walk_does(void **state)
+{
+    struct overlap overlap = gather("UID_MIN 7\nUID_MAX 7\n",
+                                    "a:2000000000:1000\nb:2000000100:10\nc:2000000990:20\n"
+                                    "d:2000005000:1\ne:1999999000:2\n");
+
+    (void)state;
+    for (uint32_t first = 1999998990; first < 2000006000; first += 3)
+        for (uint32_t count = 1; count < 2000; count += 77) {
+            uint32_t last = first + count - 1;
+            bool taken = false;
+
+            for (size_t i = 0; i < overlap.n; i++)
+                taken |= overlap.taken[i].first <= last && overlap.taken[i].last >= first;
+            if (taken != !!overlap_find(&overlap, first, last))
+                fail_msg("%u-%u", first, last);
+        }
+    assert_string_equal(strrchr(overlap_find(&overlap, 2000000105, 2000000995)->what, ' '), " c");
+    overlap_done(&overlap);
+}
+
+#define THREADS 4
+
+static void *gather_often(void *arg)
+{
+    const struct overlap_sources nss_alone = {"/nonexistent", "/nonexistent", "/nonexistent",
+                                              "xce-"};
+    size_t *least = arg;
+
+    for (int i = 0; i < 300; i++) {
+        struct overlap overlap;
+
+        assert_int_equal(overlap_gather(&nss_alone, &overlap), 0);
+        *least = overlap.n < *least ? overlap.n : *least;
+        overlap_done(&overlap);
+    }
+    return NULL;
+}
+
+static void overlap_threads_see_every_account_each(void **state)
+{
+    size_t alone = SIZE_MAX, least[THREADS];
+    pthread_t threads[THREADS];
+
+    (void)state;
+    (void)gather_often(&alone);
+    memset(least, 0xff, sizeof least);
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, gather_often, &least[i]), 0);
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+        assert_int_equal(least[i], alone);
+    }
+}
+
 static void overlap_unreadable_file_is_an_error(void **state)
 {
     struct overlap overlap;
@@ -112,6 +170,8 @@ int main(void)
         cmocka_unit_test(overlap_login_defs_values_win),
         cmocka_unit_test(overlap_subuid_lines_count),
         cmocka_unit_test(overlap_accounts_and_groups_of_the_machine_count),
+        cmocka_unit_test(overlap_find_answers_as_a_walk_does),
+        cmocka_unit_test(overlap_threads_see_every_account_each),
         cmocka_unit_test(overlap_unreadable_file_is_an_error),
     };
 

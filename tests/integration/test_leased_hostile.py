@@ -1,0 +1,165 @@
+#!/usr/bin/python3
+"""leased under people who wish it ill: whatever they send, it stays up, stays quick for others, and tells them nothing."""
+import os
+import subprocess
+import sys
+import threading
+import time
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import peer
+
+FIRST = 2013265920
+LAST_U32 = 4294967295
+CONFIG = "Heartbeat = 100ms\nLostAfter = 2s"
+
+
+class HostileTest(unittest.TestCase):
+    def setUp(self):
+        self.leased = peer.Leased(CONFIG).__enter__()
+        self.addCleanup(self.leased.__exit__, None, None, None)
+        self.client = self.leased.client()
+        self.addCleanup(self.client.close)
+        self.m = self.client.m
+        self.nodes = []
+
+    def tearDown(self):
+        for node in self.nodes:
+            node.close()
+        if self.leased.process.poll() is None:
+            self.assertEqual(self.leased.stop(), 0, "it ends in order")
+
+    def node(self, name="n1", **more):
+        node = peer.Node(self.client, name, **more).wait(lambda n: n.welcome, what="welcome")
+        self.nodes.append(node)
+        peer.until(lambda: self.node_state(name) == 1, what="node ready")
+        return node
+
+    def node_state(self, name):
+        nodes = self.client.node.List(self.m["node"].ListNodesRequest(), timeout=5).nodes
+        return {n.node: n.state for n in nodes}.get(name)
+
+    def pool(self, **more):
+        settings = dict(cooldown_ms=1000, ready_timeout_ms=2000)
+        settings.update(more)
+        return self.client.create_pool(**settings).pool
+
+    def as_nobody(self, code):
+        script = ("import sys; sys.path.insert(0, %r); import peer; c = peer.Client('unix:%s'); m = c.m\n%s"
+                  % (os.path.dirname(os.path.abspath(__file__)), self.leased.socket, code))
+        run = subprocess.run(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "/usr/bin/python3",
+                              "-B", "-c", script], capture_output=True, text=True, timeout=60)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        return run.stdout
+
+    # ---- numbers at their ends ----
+
+    def test_suggest_comes_to_an_end(self):
+        pool = self.m["pool"]
+        all_taken = [pool.UidRange(first=FIRST, last=LAST_U32)]
+        for count in (1, 2, 16 << 20):
+            code, text = peer.code_of(lambda: self.client.pool.Suggest(
+                pool.SuggestPoolRequest(count=count, directory_ranges=all_taken), timeout=10))
+            self.assertEqual(code, "FAILED_PRECONDITION", text)
+        for ranges, word in (([pool.UidRange(first=5, last=4)], "backwards"), ([pool.UidRange()] * 257, "257")):
+            code, text = peer.code_of(lambda: self.client.pool.Suggest(
+                pool.SuggestPoolRequest(directory_ranges=ranges), timeout=10))
+            self.assertEqual(code, "INVALID_ARGUMENT")
+            self.assertIn(word, text)
+
+    # ---- lists that ask for more than can be ----
+
+    def test_list_filters_are_checked(self):
+        m = self.m["lease"]
+        rows = (({"states": [0]}, "states"), ({"states": [8]}, "states"), ({"states": [-1]}, "states"),
+                ({"pool": b"\xff"}, "pool"), ({"job": b"a b"}, "job"), ({"node": b"x" * 65}, "node"))
+        for filter, word in rows:
+            code, text = peer.code_of(lambda: self.client.lease.List(m.ListLeasesRequest(**filter), timeout=5))
+            self.assertEqual(code, "INVALID_ARGUMENT", filter)
+            self.assertIn(word, text)
+        answer = self.client.lease.List(m.ListLeasesRequest(states=list(range(1, 8)) * 1000), timeout=5)
+        self.assertGreater(answer.now_ms, 0)
+
+    def test_a_long_list_of_states_holds_up_nobody(self):
+        self.pool(count=4096)
+        self.node()
+        for _ in range(4):
+            ask = self.client.request(self.m["lease"].AcquireRequest())
+            for _ in range(1000):
+                ask.leases.add(nodes=[b"n1"])
+            self.client.lease.Acquire(ask, timeout=20)
+        ask = self.m["lease"].ListLeasesRequest(states=[7] * 200000, page_size=1)
+        began = time.monotonic()
+        self.client.lease.List(ask, timeout=20)
+        self.assertLess(time.monotonic() - began, 1)
+
+    def test_gids_are_counted_before_nss_is_asked(self):
+        self.pool()
+        self.node()
+        code, text = peer.code_of(lambda: self.client.acquire(gids=list(range(100000, 300000)), timeout=5))
+        self.assertEqual(code, "INVALID_ARGUMENT")
+        self.assertIn("200000", text)
+
+    # ---- what is another's is absent ----
+
+    def test_another_users_lease_looks_absent_to_every_verb(self):
+        self.pool()
+        self.node()
+        mine = self.client.acquire(job=b"root").leases[0]
+        out = self.as_nobody("""
+lm = m['lease']
+def asked(lease, uid, name, job):
+    key = b'0123456789abcde%%d' %% (lease == %d)
+    calls = [
+        lambda: c.lease.Release(lm.ReleaseRequest(lease=lease, epoch=1)),
+        lambda: c.lease.Renew(lm.RenewRequest(lease=lease, epoch=1)),
+        lambda: c.lease.Renew(c.request(lm.RenewRequest(lease=lease, epoch=1, ttl_ms=-1))),
+        lambda: c.lease.Renew(c.request(lm.RenewRequest(lease=lease, epoch=1, ttl_ms=1 << 62))),
+        lambda: c.lease.Renew(c.request(lm.RenewRequest(lease=lease, epoch=1))),
+        lambda: c.lease.Release(c.request(lm.ReleaseRequest(lease=lease, epoch=1), key)),
+        lambda: c.lease.Release(c.request(lm.ReleaseRequest(lease=lease, epoch=1), key)),
+        lambda: c.lease.Release(c.request(lm.ReleaseRequest(lease=888888, epoch=1), key)),
+        lambda: c.lease.Release(c.request(lm.ReleaseRequest(lease=0, epoch=1), key)),
+        lambda: c.lease.Release(c.request(lm.ReleaseRequest(lease=lease, epoch=2))),
+        lambda: c.lease.Release(c.request(lm.ReleaseRequest(lease=lease, epoch=1, node=b'n1'))),
+        lambda: c.lease.Release(c.request(lm.ReleaseRequest(lease=lease, epoch=1, node=b'no-such'))),
+        lambda: c.lease.Revoke(c.request(lm.RevokeRequest(lease=lease, epoch=1))),
+    ]
+    for kind in (c.lease.Get, c.lease.Explain):
+        for k in ({'lease': lease}, {'uid': uid}, {'name': name}, {'job': job},
+                  {'job': job, 'owner': lm.OwnerSpec(uid=0)}):
+            calls.append(lambda kind=kind, k=k: kind(lm.LeaseKey(**k), timeout=5))
+    answers = [peer.code_of(call) for call in calls]
+    for k in ({'uid': uid}, {'lease': lease}, {'name': name}):
+        answers.append([e.lease for e in c.lease.History(lm.HistoryRequest(**k), timeout=5).entries])
+    for k in ({'all': True}, {'all': True, 'owner_uid': 0}, {'job': job}, {'node': b'n1'}, {'states': [1, 2]}):
+        answers.append([l.lease for l in c.lease.List(lm.ListLeasesRequest(**k), timeout=5).leases])
+    return answers
+absent = asked(999999, %d, %r, b'other')
+theirs = asked(%d, %d, %r, b'root')
+for a, b in zip(absent, theirs):
+    if a != b:
+        print('absent', a, 'theirs', b)
+print(len(absent), 'compared')
+""" % (mine.lease, FIRST + 9, mine.name.replace("-1", "-2").encode(), mine.lease, mine.uid, mine.name.encode()))
+        self.assertEqual(out.splitlines(), ["31 compared"])
+        self.assertIn(self.client.get(lease=mine.lease).lease.state, (1, 2))
+
+    def test_retry_of_an_own_release_is_answered_when_the_lease_is_gone(self):
+        self.pool()
+        self.node()
+        out = self.as_nobody("""
+lm = m['lease']
+lease = c.acquire(wait=True).leases[0]
+key = b'k' * 16
+ask = lambda: c.lease.Release(c.request(lm.ReleaseRequest(lease=lease.lease, epoch=lease.epoch), key), timeout=5)
+ask()
+peer.until(lambda: not c.lease.List(lm.ListLeasesRequest(all=True), timeout=5).leases, what='free')
+print(peer.code_of(ask))
+""")
+        self.assertIn("is over and its uid is free again", out)
+
+
+if __name__ == "__main__":
+    unittest.main()
