@@ -39,14 +39,20 @@ static bool name_right(const struct own_map *own, const struct xce_map_record *r
     return len == record->name_len && memcmp(name, record->text, len) == 0;
 }
 
-static bool blocks_free(const struct own_map *own, const struct xce_map_record *record)
+/* Whether home, shell and gids lie in places that the books know, and the gids in no other record's. A reader asks less:
+ * to it, a place is anything within the mapping whose sum is right. */
+static bool places_right(const struct own_map *own, const struct xce_map_record *record)
 {
-    uint32_t need = XCE_MAP_BLOCKS_OF(record->n_gids);
+    uint64_t end = (uint64_t)record->block + XCE_MAP_BLOCKS_OF(record->n_gids);
 
+    if (record->pair >= XCE_MAP_PAIRS)
+        return false;
     if (record->n_gids == 0)
         return true;
-    for (uint32_t i = 0; i < need; i++)
-        if (own->block_used[record->block + i])
+    if (end > own_header(own)->n_blocks)
+        return false;
+    for (uint64_t i = record->block; i < end; i++)
+        if (own->block_used[i])
             return false;
     return true;
 }
@@ -58,7 +64,7 @@ static bool keep(struct own_map *own, const struct map_entry *entry)
 
     if (record->state == XCE_MAP_NONE)
         return record->pair == XCE_MAP_NOPAIR && record->n_gids == 0;
-    if (!map_named(entry) || !name_right(own, record) || !blocks_free(own, record))
+    if (!map_named(entry) || !name_right(own, record) || !places_right(own, record))
         return false;
     own->pair_uses[record->pair]++;
     if (record->n_gids > 0)

@@ -147,13 +147,14 @@ static bool gids_sound(const struct map_entry *entry)
 /* Few branches, since none is ever taken. */
 static inline bool record_sound(const struct xce_map_record *record, uint32_t uid)
 {
-    const char *name_end = record->text + record->name_len;
-    const char *end = name_end + 3 + record->gecos_len;
+    const char *name_end, *end;
 
-    if (((record->uid ^ uid) | (record->gid ^ uid)) != 0 || record->epoch == 0)
+    if (((record->uid ^ uid) | (record->gid ^ uid)) != 0 || record->epoch == 0 ||
+        record->name_len > XCE_NAME_LEN_MAX || record->gecos_len > XCE_GECOS_LEN_MAX)
         return false;
-    return record->name_len <= XCE_NAME_LEN_MAX && record->gecos_len <= XCE_GECOS_LEN_MAX &&
-           (name_end[0] | (name_end[1] ^ 'x') | name_end[2] | end[0]) == 0;
+    name_end = record->text + record->name_len;
+    end = name_end + 3 + record->gecos_len;
+    return (name_end[0] | (name_end[1] ^ 'x') | name_end[2] | end[0]) == 0;
 }
 
 enum part { PART_NONE, PART_COPIED, PART_BAD };

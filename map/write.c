@@ -351,6 +351,7 @@ static int make_room(struct map_writer *w)
     uint64_t most = ((uint64_t)header->n_records + 1) * XCE_MAP_BLOCKS_OF(XCE_GIDS_MAX);
     uint64_t n = (uint64_t)header->n_blocks * 2;
 
+    n = n > BLOCKS_MIN ? n : BLOCKS_MIN;
     return replace_same(w, (uint32_t)(n < most ? n : most));
 }
 
@@ -360,7 +361,8 @@ int map_writer_set(struct map_writer *w, const struct map_lease *lease)
 
     if (!lease_valid(lease))
         return -EINVAL;
-    while ((r = put_lease(&w->own, lease)) == -ENOSPC) {
+    /* Doubled so often, there is room for all that there can be. */
+    for (int i = 0; (r = put_lease(&w->own, lease)) == -ENOSPC && i < 32; i++) {
         r = make_room(w);
         if (r < 0)
             return r;
