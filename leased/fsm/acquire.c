@@ -154,7 +154,7 @@ static bool choose_gids(struct plan *plan, const Xce__V1__CmdGrant *grant, struc
 static bool same_spec(struct plan *plan, const Xce__V1__CmdGrant *grant, const struct lease *lease,
                       const char **ret_differs)
 {
-    uint64_t mark = ++plan->fsm->mark;
+    uint64_t here = ++plan->fsm->mark, asked = ++plan->fsm->mark;
     uint32_t n_here = 0, n_asked = 0;
 
     *ret_differs = "in another pool";
@@ -169,18 +169,17 @@ static bool same_spec(struct plan *plan, const Xce__V1__CmdGrant *grant, const s
 
         if (lease->pub.members[i].released)
             continue;
-        node->mark = mark;
+        node->mark = here;
         n_here++;
     }
     for (size_t i = 0; i < grant->n_nodes; i++) {
         struct node *node = node_find(plan->fsm, grant->nodes[i].data, grant->nodes[i].len);
 
-        if (!node || (node->mark != mark && node->mark != mark + 1))
+        if (!node || (node->mark != here && node->mark != asked))
             return false;
-        n_asked += node->mark == mark;
-        node->mark = mark + 1;
+        n_asked += node->mark == here;
+        node->mark = asked;
     }
-    plan->fsm->mark = mark + 1;
     return n_asked == n_here;
 }
 

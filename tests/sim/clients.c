@@ -1,0 +1,281 @@
+/* What schedulers, users and administrators do, and what they were told. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/sim/world.h"
+
+static const char *const jobs[] = {"", "", "", "j1", "j2", "j3", "j4"};
+static const char *const pool_names[] = {"main", "side"};
+
+/* ---- requests ---- */
+
+static void send_request(struct world *w, Xce__V1__Command *command, int i)
+{
+    struct sim_request *r = &w->requests[i];
+    Xce__V1__Request request = XCE__V1__REQUEST__INIT;
+
+    request.principal = sim_bytes("client");
+    request.id = sim_bytes(r->id);
+    request.digest = (ProtobufCBinaryData){1, &r->digest};
+    request.issued_at_ms = r->issued_ms;
+    command->request = &request;
+    if (chance(w, 50))
+        world_apply(w, command, i);
+    else
+        world_send(w, command, i);
+    if (chance(w, 30))
+        world_send(w, command, i);
+}
+
+/* A slot for a new request; its id is never used again. */
+static int new_request(struct world *w, bool waits)
+{
+    int i = (int)(w->n_requests < SIM_REQUESTS ? w->n_requests : roll(w, SIM_REQUESTS));
+
+    if (w->n_requests == SIM_REQUESTS) {
+        for (size_t m = 0; m < w->n_bag; m++)
+            if (w->bag[m].request == i)
+                return -1; /* a copy of the old one is still under way */
+    } else {
+        w->n_requests++;
+    }
+    w->requests[i] = (struct sim_request){.issued_ms = fsm_now_ms(w->fsm), .waits = waits};
+    snprintf(w->requests[i].id, sizeof(w->requests[i].id), "r%" PRIu64, w->step);
+    return i;
+}
+
+void client_answer(struct world *w, int request, const struct fsm_outcome *outcome)
+{
+    struct sim_request *r = &w->requests[request];
+    bool same;
+
+    w->events[EVENT_TOO_OLD] += outcome->code == FSM_REQUEST_OLD;
+    w->events[EVENT_REPLAYED] += outcome->replayed;
+    if (outcome->code == FSM_REQUEST_OLD)
+        return;
+    if (!outcome->replayed) {
+        if (++r->times_done > 1)
+            violated(w, "I4: request %s was done twice", r->id);
+        r->answered = true;
+        r->code = outcome->code;
+        r->n_leases = outcome->n_leases;
+        memcpy(r->leases, outcome->leases, outcome->n_leases * sizeof(uint64_t));
+        return;
+    }
+    same = r->answered && r->code == outcome->code && r->n_leases == outcome->n_leases &&
+           memcmp(r->leases, outcome->leases, r->n_leases * sizeof(uint64_t)) == 0;
+    w->events[EVENT_NOT_READY] += outcome->code == FSM_NOT_READY;
+    if (!same && !(r->waits && r->code == FSM_OK &&
+                   (outcome->code == FSM_OK || outcome->code == FSM_NOT_READY)))
+        violated(w, "I4: request %s was answered %d, then %d", r->id, (int)r->code,
+                 (int)outcome->code);
+}
+
+/* ---- acquire ---- */
+
+#define GRANTS 3
+
+struct grants {
+    Xce__V1__CmdGrant grants[GRANTS];
+    Xce__V1__CmdGrant *list[GRANTS];
+    ProtobufCBinaryData nodes[GRANTS][SIM_NODES];
+};
+
+static void fill_grant(struct world *w, struct grants *g, size_t i)
+{
+    Xce__V1__CmdGrant *grant = &g->grants[i];
+    unsigned which = 1 + (unsigned)roll(w, (1u << SIM_NODES) - 1);
+
+    xce__v1__cmd_grant__init(grant);
+    g->list[i] = grant;
+    grant->pool = sim_bytes(pool_names[roll(w, 2)]);
+    grant->job = sim_bytes(jobs[roll(w, sizeof(jobs) / sizeof(jobs[0]))]);
+    grant->owner_uid = 1000 + (uint32_t)roll(w, 2);
+    grant->ttl_ms = chance(w, 20) ? 0 : 1000 + (int64_t)roll(w, 60000);
+    grant->all_nodes = chance(w, 10);
+    grant->nodes = g->nodes[i];
+    for (unsigned n = 0; n < SIM_NODES && !grant->all_nodes; n++)
+        if (which & (1u << n) && (grant->n_nodes == 0 || chance(w, 40)))
+            g->nodes[i][grant->n_nodes++] = sim_bytes(w->nodes[n].name);
+}
+
+void client_acquire(struct world *w)
+{
+    Xce__V1__CmdAcquire acquire = XCE__V1__CMD_ACQUIRE__INIT;
+    Xce__V1__Command command = XCE__V1__COMMAND__INIT;
+    struct grants g;
+    int request;
+
+    acquire.n_grants = chance(w, 70) ? 1 : 1 + roll(w, GRANTS);
+    acquire.grants = g.list;
+    acquire.adopt = chance(w, 30);
+    acquire.wait = chance(w, 50);
+    for (size_t i = 0; i < acquire.n_grants; i++)
+        fill_grant(w, &g, i);
+    command.kind_case = XCE__V1__COMMAND__KIND_ACQUIRE;
+    command.acquire = &acquire;
+    request = new_request(w, acquire.wait);
+    if (request >= 0)
+        send_request(w, &command, request);
+}
+
+/* A copy of something old turns up. */
+void client_again(struct world *w)
+{
+    world_deliver(w);
+}
+
+/* ---- one lease ---- */
+
+static const struct fsm_lease *any_lease(struct world *w)
+{
+    uint32_t at = (uint32_t)roll(w, SIM_UIDS);
+
+    for (uint32_t i = 0; i < SIM_UIDS; i++) {
+        const struct fsm_lease *lease = fsm_lease_of_uid(w->fsm, SIM_FIRST + (at + i) % SIM_UIDS);
+
+        if (lease)
+            return lease;
+    }
+    return NULL;
+}
+
+void client_lease(struct world *w)
+{
+    const struct fsm_lease *lease = any_lease(w);
+    Xce__V1__CmdRenew renew = XCE__V1__CMD_RENEW__INIT;
+    Xce__V1__CmdRelease release = XCE__V1__CMD_RELEASE__INIT;
+    Xce__V1__CmdRevoke revoke = XCE__V1__CMD_REVOKE__INIT;
+    Xce__V1__Command command = XCE__V1__COMMAND__INIT;
+
+    if (!lease)
+        return;
+    renew.lease = release.lease = revoke.lease = lease->id;
+    renew.epoch = release.epoch = revoke.epoch = lease->epoch - (chance(w, 10) ? 1 : 0);
+    switch (roll(w, 5)) {
+    case 0:
+    case 1:
+        renew.ttl_ms = chance(w, 50) ? 0 : (int64_t)roll(w, 70000);
+        command.kind_case = XCE__V1__COMMAND__KIND_RENEW;
+        command.renew = &renew;
+        break;
+    case 2:
+        revoke.reason = sim_bytes("enough");
+        command.kind_case = XCE__V1__COMMAND__KIND_REVOKE;
+        command.revoke = &revoke;
+        break;
+    default:
+        if (chance(w, 40))
+            release.node = sim_bytes(lease->members[roll(w, lease->n_members)].node->name);
+        command.kind_case = XCE__V1__COMMAND__KIND_RELEASE;
+        command.release = &release;
+        break;
+    }
+    if (chance(w, 70))
+        world_apply(w, &command, -1);
+    else
+        world_send(w, &command, -1);
+}
+
+/* ---- pools ---- */
+
+static void create(struct world *w, size_t which)
+{
+    Xce__V1__CmdRange range = XCE__V1__CMD_RANGE__INIT;
+    Xce__V1__CmdPoolSettings settings = XCE__V1__CMD_POOL_SETTINGS__INIT;
+    Xce__V1__CmdPoolCreate cmd = XCE__V1__CMD_POOL_CREATE__INIT;
+    Xce__V1__Command command = XCE__V1__COMMAND__INIT;
+
+    range.first = SIM_FIRST + (which ? 12 : 0);
+    range.last = range.first + (uint32_t)roll(w, which || w->seed % 3 ? 2 : 8);
+    settings.cooldown_ms = 1000 + (int64_t)roll(w, 3000);
+    settings.ready_timeout_ms = 2000 + (int64_t)roll(w, 10000);
+    settings.witnesses = chance(w, 30);
+    settings.witnesses_set = true;
+    settings.max_per_owner = chance(w, 30) ? 3 : 0;
+    settings.max_per_owner_set = true;
+    cmd.name = sim_bytes(pool_names[which]);
+    cmd.range = &range;
+    cmd.directory_none = true;
+    cmd.settings = &settings;
+    command.kind_case = XCE__V1__COMMAND__KIND_POOL_CREATE;
+    command.pool_create = &cmd;
+    world_apply(w, &command, -1);
+}
+
+static void set(struct world *w, size_t which, const struct fsm_pool *pool)
+{
+    Xce__V1__CmdPoolSettings settings = XCE__V1__CMD_POOL_SETTINGS__INIT;
+    Xce__V1__CmdPoolSet cmd = XCE__V1__CMD_POOL_SET__INIT;
+    Xce__V1__Command command = XCE__V1__COMMAND__INIT;
+
+    settings.cooldown_ms = 1000 + (int64_t)roll(w, 3000);
+    settings.ready_timeout_ms = 2000 + (int64_t)roll(w, 10000);
+    settings.witnesses = chance(w, 30);
+    settings.witnesses_set = true;
+    settings.max_per_owner = chance(w, 30) ? 2 : 0;
+    settings.max_per_owner_set = chance(w, 50);
+    if (chance(w, w->seed % 3 ? 3 : 30) && pool->range.last < SIM_FIRST + (which ? 15 : 11))
+        cmd.last = pool->range.last + 1;
+    cmd.name = sim_bytes(pool_names[which]);
+    cmd.settings = &settings;
+    command.kind_case = XCE__V1__COMMAND__KIND_POOL_SET;
+    command.pool_set = &cmd;
+    world_apply(w, &command, -1);
+}
+
+static void retire(struct world *w, size_t which)
+{
+    Xce__V1__CmdPoolRetire cmd = XCE__V1__CMD_POOL_RETIRE__INIT;
+    Xce__V1__Command command = XCE__V1__COMMAND__INIT;
+
+    cmd.name = sim_bytes(pool_names[which]);
+    command.kind_case = XCE__V1__COMMAND__KIND_POOL_RETIRE;
+    command.pool_retire = &cmd;
+    world_apply(w, &command, -1);
+}
+
+static void unblock(struct world *w, size_t which, uint32_t uid)
+{
+    Xce__V1__CmdUnblock cmd = XCE__V1__CMD_UNBLOCK__INIT;
+    Xce__V1__Command command = XCE__V1__COMMAND__INIT;
+
+    cmd.name = sim_bytes(pool_names[which]);
+    cmd.uid = uid;
+    command.kind_case = XCE__V1__COMMAND__KIND_UNBLOCK;
+    command.unblock = &cmd;
+    world_apply(w, &command, -1);
+}
+
+void client_pool(struct world *w)
+{
+    size_t which = roll(w, 2);
+    const struct fsm_pool *pool = fsm_pool(w->fsm, pool_names[which]);
+
+    if (!pool)
+        create(w, which);
+    else if (pool->n_blocked && chance(w, 60))
+        unblock(w, which, pool->blocked[roll(w, pool->n_blocked)].uid);
+    else if (chance(w, 15))
+        retire(w, which);
+    else
+        set(w, which, pool);
+}
+
+void client_end_all(struct world *w)
+{
+    for (uint32_t i = 0; i < SIM_UIDS; i++) {
+        const struct fsm_lease *lease = fsm_lease_of_uid(w->fsm, SIM_FIRST + i);
+        Xce__V1__CmdRelease release = XCE__V1__CMD_RELEASE__INIT;
+        Xce__V1__Command command = XCE__V1__COMMAND__INIT;
+
+        if (!lease)
+            continue;
+        release.lease = lease->id;
+        release.epoch = lease->epoch;
+        command.kind_case = XCE__V1__COMMAND__KIND_RELEASE;
+        command.release = &release;
+        world_apply(w, &command, -1);
+    }
+}

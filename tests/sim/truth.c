@@ -1,0 +1,302 @@
+/* The invariants, against what really runs. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "tests/sim/world.h"
+
+#define BIT(epoch) ((uint64_t)1 << (epoch))
+#define TO(state)  (1u << (state))
+
+static const unsigned moves[] = {
+    [0] = TO(LEASE_GRANTED),
+    [LEASE_GRANTED] = TO(LEASE_ACTIVE) | TO(LEASE_DRAINING),
+    [LEASE_ACTIVE] = TO(LEASE_DRAINING),
+    [LEASE_DRAINING] = TO(LEASE_COOLING),
+    [LEASE_COOLING] = TO(LEASE_RETIRED) | TO(LEASE_DRAINING),
+    [LEASE_RETIRED] = TO(LEASE_FREE) | TO(LEASE_DRAINING),
+};
+
+static struct sim_node *truth_of(struct world *w, const struct fsm_node *node)
+{
+    for (int i = 0; i < SIM_NODES; i++)
+        if (strcmp(w->nodes[i].name, node->name) == 0)
+            return &w->nodes[i];
+    violated(w, "node %s is not one of ours", node->name);
+}
+
+/* A stray that root started on a node that was no member and is cut off now is outside the promise (model: WIT_CONN); so
+ * is what runs where somebody swore falsely that nothing does. */
+static bool exempt(const struct world *w, const struct sim_node *node, uint32_t i, uint64_t epoch,
+                   uint64_t now)
+{
+    const struct fsm_node *known = fsm_node(w->fsm, node->name);
+
+    if (node->lied_about || now <= node->lied_until[i])
+        return true;
+    if (!known || known->state == NODE_LOST || known->state == NODE_UNKNOWN ||
+        known->unknown_revision)
+        return !(node->was_member[i] & BIT(epoch));
+    return false;
+}
+
+static void check_old_processes(struct world *w, uint32_t i, uint64_t epoch)
+{
+    for (int n = 0; n < SIM_NODES; n++) {
+        const struct sim_node *node = &w->nodes[n];
+
+        for (uint64_t old = 1; old < epoch; old++)
+            if (node->procs[i] & BIT(old) && !exempt(w, node, i, old, epoch))
+                violated(w,
+                         "I2: uid %u is granted under epoch %" PRIu64
+                         ", a process of epoch %" PRIu64 " runs on %s",
+                         SIM_FIRST + i, epoch, old, node->name);
+    }
+}
+
+void truth_setuid(struct world *w, struct sim_node *node, uint32_t i, uint64_t epoch)
+{
+    const struct fsm_lease *lease = fsm_lease_of_uid(w->fsm, SIM_FIRST + i);
+
+    node->procs[i] |= BIT(epoch);
+    if (lease && lease->epoch > epoch && lease->state <= LEASE_ACTIVE &&
+        !exempt(w, node, i, epoch, lease->epoch))
+        violated(w, "I2: a process of epoch %" PRIu64 " of uid %u starts on %s under epoch %u",
+                 epoch, SIM_FIRST + i, node->name, lease->epoch);
+}
+
+/* Every member's proof, the cool-down, every witness. */
+static void check_free(struct world *w, const struct fsm_lease *lease, const struct sim_life *life)
+{
+    const struct fsm_pool *pool = fsm_pool(w->fsm, lease->pool);
+
+    if (fsm_now_ms(w->fsm) - life->cooling_since_ms < life->cooldown_ms)
+        violated(w, "I2: lease %" PRIu64 " is free before its cool-down is over", lease->id);
+    for (uint32_t i = 0; i < lease->n_members; i++) {
+        const struct fsm_member *member = &lease->members[i];
+
+        if (member->proof != PROOF_CLEAN && member->proof != PROOF_FENCED)
+            violated(w, "I2: lease %" PRIu64 " is free without a proof of %s", lease->id,
+                     member->node->name);
+        if (member->proof != PROOF_FENCED && member->node->watermark < life->retired_revision)
+            violated(w, "I2: lease %" PRIu64 " is free without a watermark of %s", lease->id,
+                     member->node->name);
+    }
+    for (const struct fsm_node *node = fsm_node_next(w->fsm, NULL); node;
+         node = fsm_node_next(w->fsm, node))
+        if (node->state != NODE_FENCED &&
+            (node->state != NODE_LOST || pool->settings.witnesses_all) &&
+            node->watermark < life->retired_revision)
+            violated(w, "I2: lease %" PRIu64 " is free though witness %s is not past it", lease->id,
+                     node->name);
+}
+
+/* All live members, and those let go, are ready to be active: the barrier. */
+static void check_active(struct world *w, const struct fsm_lease *lease, uint32_t i)
+{
+    for (uint32_t m = 0; m < lease->n_members; m++) {
+        const struct fsm_member *member = &lease->members[m];
+        const struct sim_node *node = truth_of(w, member->node);
+        const struct sim_record *record = &node->map[i];
+
+        if (member->released)
+            continue;
+        if (member->proof != PROOF_READY)
+            violated(w, "lease %" PRIu64 " is active without READY of %s", lease->id, node->name);
+        /* What counts is a READY under the session that the state knows: there, the name resolves now. */
+        if (node->runs && node->session == member->node->session &&
+            (record->epoch != lease->epoch || record->phase == PHASE_ABSENT))
+            violated(w, "barrier: lease %" PRIu64 " is active and does not resolve on %s",
+                     lease->id, node->name);
+    }
+}
+
+/* Longest unused first: nobody in line was put there before the one who is taken. */
+static void check_order(struct world *w, uint32_t i)
+{
+    const struct fsm_pool *pool = fsm_pool_of_uid(w->fsm, SIM_FIRST + i);
+
+    for (uint32_t other = 0; other < SIM_UIDS; other++)
+        if (other != i && !w->lives[other].lease && !w->lives[other].aside &&
+            w->lives[other].in_pool && w->lives[other].place < w->lives[i].place &&
+            fsm_pool_of_uid(w->fsm, SIM_FIRST + other) == pool)
+            violated(w, "uid +%u is taken before uid +%u, which has been unused for longer", i,
+                     other);
+}
+
+/* New uids before all others, in order of number; unblocked ones behind all. */
+static void pool_changed(struct world *w, const struct fsm_pool *pool)
+{
+    bool blocked[SIM_UIDS] = {false};
+
+    for (uint32_t b = 0; b < pool->n_blocked; b++)
+        blocked[pool->blocked[b].uid - SIM_FIRST] = true;
+    w->events[EVENT_BLOCKED] += pool->n_blocked != 0;
+    for (uint32_t i = SIM_UIDS; i-- > 0;) {
+        struct sim_life *life = &w->lives[i];
+
+        if (SIM_FIRST + i < pool->range.first || SIM_FIRST + i > pool->range.last)
+            continue;
+        if (!life->in_pool)
+            life->place = --w->front;
+        else if (life->aside && !blocked[i])
+            life->place = ++w->back;
+        life->in_pool = true;
+        life->aside = blocked[i];
+    }
+}
+
+static void pool_gone(struct world *w, const struct fsm_pool *pool)
+{
+    for (uint32_t i = 0; i < SIM_UIDS; i++)
+        if (SIM_FIRST + i >= pool->range.first && SIM_FIRST + i <= pool->range.last)
+            w->lives[i].in_pool = w->lives[i].aside = false;
+}
+
+static void count_lease(struct world *w, const struct fsm_lease *lease, bool moved)
+{
+    static const struct {
+        uint32_t reason;
+        enum sim_event event;
+    } reasons[] = {
+        {QUARANTINE_OATH, EVENT_OATH},   {QUARANTINE_MEMBER_LOST, EVENT_MEMBER_LOST},
+        {QUARANTINE_DIRTY, EVENT_DIRTY}, {QUARANTINE_OVERDUE, EVENT_OVERDUE},
+        {QUARANTINE_STRAY, EVENT_STRAY},
+    };
+
+    for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++)
+        w->events[reasons[i].event] += (lease->quarantine & reasons[i].reason) != 0;
+    w->events[EVENT_GRANTED] += moved && lease->state == LEASE_GRANTED;
+    /* Not by an acquire: in the place of one that was refused. */
+    w->events[EVENT_REPLACED] += moved && lease->state == LEASE_GRANTED && w->applying < 0;
+    w->events[EVENT_ACTIVE] += moved && lease->state == LEASE_ACTIVE;
+    w->events[EVENT_FREE] += moved && lease->state == LEASE_FREE;
+}
+
+static void lease_changed(struct world *w, const struct fsm_lease *lease)
+{
+    uint32_t i = lease->uid - SIM_FIRST;
+    struct sim_life *life = &w->lives[i];
+    bool moved = life->lease != lease->id || life->state != lease->state;
+
+    if (i >= SIM_UIDS)
+        violated(w, "uid %u is in no pool", lease->uid);
+    if (life->lease && life->lease != lease->id)
+        violated(w, "I1: uid %u is held by leases %" PRIu64 " and %" PRIu64, lease->uid,
+                 life->lease, lease->id);
+    if (moved && !(moves[life->lease ? life->state : 0] & TO(lease->state)))
+        violated(w, "lease %" PRIu64 " goes from state %d to %d", lease->id,
+                 life->lease ? (int)life->state : 0, (int)lease->state);
+    count_lease(w, lease, moved);
+    w->events[EVENT_BACK] += moved && lease->state == LEASE_DRAINING && life->state > LEASE_ACTIVE;
+    for (uint32_t m = 0; m < lease->n_members; m++)
+        truth_of(w, lease->members[m].node)->was_member[i] |= BIT(lease->epoch);
+    if (!moved)
+        return;
+    say(w, "lease %" PRIu64 " uid +%u epoch %u state %d cause %d", lease->id, i, lease->epoch,
+        (int)lease->state, (int)lease->cause);
+    if (lease->state == LEASE_GRANTED) {
+        if (lease->epoch != life->epoch + 1)
+            violated(w, "uid %u goes from epoch %" PRIu64 " to %u", lease->uid, life->epoch,
+                     lease->epoch);
+        check_old_processes(w, i, lease->epoch);
+        check_order(w, i);
+        w->over |= lease->epoch + 1 >= SIM_EPOCHS;
+        life->lease = lease->id;
+        life->epoch = lease->epoch;
+    }
+    if (lease->state == LEASE_ACTIVE)
+        check_active(w, lease, i);
+    if (lease->state == LEASE_COOLING) {
+        life->cooling_since_ms = fsm_now_ms(w->fsm);
+        life->cooldown_ms = fsm_pool(w->fsm, lease->pool)->settings.cooldown_ms;
+    }
+    if (lease->state == LEASE_RETIRED)
+        life->retired_revision = lease->retired_revision;
+    if (lease->state == LEASE_FREE) {
+        check_free(w, lease, life);
+        life->lease = 0;
+        life->place = ++w->back;
+    }
+    life->state = lease->state;
+}
+
+/* Trusted (again): nothing of an older epoch is left on it where a newer one is live. */
+static void check_trusted(struct world *w, const struct fsm_node *known)
+{
+    const struct sim_node *node = truth_of(w, known);
+
+    for (uint32_t i = 0; i < SIM_UIDS; i++) {
+        const struct fsm_lease *lease = fsm_lease_of_uid(w->fsm, SIM_FIRST + i);
+
+        if (!lease || lease->state > LEASE_ACTIVE || lease->epoch <= node->lied_until[i])
+            continue;
+        for (uint64_t old = 1; old < lease->epoch; old++)
+            if (node->procs[i] & BIT(old) && !node->lied_about)
+                violated(w,
+                         "node %s is trusted, a process of epoch %" PRIu64
+                         " of uid %u runs there under epoch %u",
+                         node->name, old, lease->uid, lease->epoch);
+    }
+}
+
+void truth_change(struct world *w, const struct fsm_change *change)
+{
+    if (change->revision != fsm_revision(w->fsm))
+        violated(w, "a change with revision %" PRIu64 ", the state is at %" PRIu64,
+                 change->revision, fsm_revision(w->fsm));
+    switch (change->kind) {
+    case CHANGE_LEASE:
+        lease_changed(w, change->lease);
+        break;
+    case CHANGE_POOL:
+        say(w, "pool %s", change->pool->name);
+        pool_changed(w, change->pool);
+        break;
+    case CHANGE_POOL_GONE:
+        say(w, "pool %s is gone", change->pool->name);
+        w->events[EVENT_POOL_GONE]++;
+        pool_gone(w, change->pool);
+        break;
+    case CHANGE_NODE:
+        say(w, "node %s state %d watermark %" PRIu64 " unknown until %" PRIu64, change->node->name,
+            (int)change->node->state, change->node->watermark, change->node->unknown_revision);
+        w->events[EVENT_FENCED] += change->node->state == NODE_FENCED;
+        w->events[EVENT_CORDONED] += change->node->state == NODE_CORDONED && change->node->actor &&
+                                     strcmp(change->node->actor, "leased") == 0;
+        if (change->node->state == NODE_READY)
+            check_trusted(w, change->node);
+        break;
+    case CHANGE_NODE_GONE:
+        say(w, "node %s is gone", change->node->name);
+        w->events[EVENT_FORGOTTEN]++;
+        break;
+    }
+}
+
+void truth_check(struct world *w)
+{
+    for (const struct fsm_lease *lease = fsm_lease_next(w->fsm, 0); lease;
+         lease = fsm_lease_next(w->fsm, lease->id))
+        for (uint32_t m = 0; m < lease->n_members && lease->state <= LEASE_ACTIVE; m++) {
+            const struct fsm_member *member = &lease->members[m];
+
+            if (!member->released &&
+                (member->node->state == NODE_LOST || member->node->state == NODE_FENCED))
+                violated(w, "lease %" PRIu64 " lives on though member %s is lost", lease->id,
+                         member->node->name);
+        }
+}
+
+/* No live lease counts on a READY of another boot. */
+void truth_hello(struct world *w, const struct sim_node *node)
+{
+    for (uint32_t i = 0; i < SIM_UIDS; i++) {
+        const struct fsm_lease *lease = fsm_lease_of_uid(w->fsm, SIM_FIRST + i);
+
+        for (uint32_t m = 0; lease && lease->state <= LEASE_ACTIVE && m < lease->n_members; m++)
+            if (strcmp(lease->members[m].node->name, node->name) == 0 &&
+                lease->members[m].proof == PROOF_READY && node->ready_boot[i] != node->n_boot)
+                violated(w, "lease %" PRIu64 " lives on though %s was restarted", lease->id,
+                         node->name);
+    }
+}
