@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -440,6 +441,8 @@ int engine_open_sqlite(struct loop *loop, const char *path, const struct engine_
         single_free(single);
         return r;
     }
+    /* What the restore needed beside the state. */
+    (void)malloc_trim(0);
     begin_leading(single);
     *ret = &single->engine;
     return 0;

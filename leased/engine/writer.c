@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -201,6 +202,8 @@ static bool background(struct writer *writer)
         end_job(writer, r == SQLFILE_UNCERTAIN ? -EIO : r);
         pthread_mutex_unlock(&writer->lock);
         writer->options.wake(writer->options.arg);
+        /* A snapshot is large and rare: its memory goes back. */
+        (void)malloc_trim(0);
     }
     return true;
 }

@@ -193,7 +193,10 @@ static void take(struct fixture *fx, const struct ack *ack)
         memset(fx->acks + fx->acks_cap, 0, (cap - fx->acks_cap) * sizeof *fx->acks);
         fx->acks_cap = cap;
     }
-    assert_int_equal(fx->acks[ack->request].lease, 0);
+    if (fx->acks[ack->request].lease)
+        fail_msg("request %lu was acknowledged twice: lease %lu, then %lu",
+                 (unsigned long)ack->request, (unsigned long)fx->acks[ack->request].lease,
+                 (unsigned long)ack->lease);
     fx->acks[ack->request] = *ack;
     fx->n_acked++;
     if (ack->request >= fx->next)
