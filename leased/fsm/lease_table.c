@@ -23,7 +23,8 @@ static void new_page(struct fsm *fsm)
 
     mem_must_grow(&fsm->pages, &fsm->cap_pages, fsm->n_pages + 1, sizeof(*fsm->pages));
     fsm->pages[fsm->n_pages++] = mem_must_calloc(LEASE_PAGE, sizeof(struct lease));
-    mem_must_grow(&fsm->free_slots, &fsm->cap_free_slots, fsm->n_free_slots + LEASE_PAGE,
+    /* Room for the day on which every slot is free. */
+    mem_must_grow(&fsm->free_slots, &fsm->cap_free_slots, fsm->n_pages * LEASE_PAGE,
                   sizeof(*fsm->free_slots));
     for (uint32_t i = LEASE_PAGE; i-- > 0;)
         fsm->free_slots[fsm->n_free_slots++] = first + i;
