@@ -30,6 +30,7 @@ struct asking {
 
 struct accounts {
     struct loop *loop;
+    const char *program;
     char *const *argv;
     pid_t pid;              /* 0 = none */
     pid_t dying[DYING_MAX]; /* killed, not reaped yet */
@@ -48,11 +49,12 @@ static void next_put(struct accounts *a);
 static void timed_out(void *arg);
 static void could_not(void *arg);
 
-struct accounts *accounts_new(struct loop *loop, char *const *argv)
+struct accounts *accounts_new(struct loop *loop, const char *program, char *const *argv)
 {
     struct accounts *a = mem_must_calloc(1, sizeof(*a));
 
     a->loop = loop;
+    a->program = program;
     a->argv = argv;
     a->socket = -1;
     a->last = &a->first;
@@ -148,7 +150,7 @@ static int process_start(struct accounts *a)
     (void)sigemptyset(&none);
     (void)posix_spawnattr_setsigmask(&attributes, &none);
     (void)posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-    r = -posix_spawn(&a->pid, a->argv[0], &actions, &attributes, a->argv, environ);
+    r = -posix_spawn(&a->pid, a->program, &actions, &attributes, a->argv, environ);
     (void)posix_spawnattr_destroy(&attributes);
     (void)posix_spawn_file_actions_destroy(&actions);
     (void)close(sockets[1]);

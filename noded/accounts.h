@@ -16,10 +16,9 @@ struct loop;
  * once for each question, from the loop. */
 typedef void (*accounts_fn)(int r, const struct collide_answer *answer, void *arg);
 
-/* argv: how to start the process; it finds the socket as descriptor ACCOUNTS_FD. argv[0] is the program's path. Borrowed.
- * Never NULL. */
+/* program, argv: how to start the process; it finds the socket as descriptor ACCOUNTS_FD. Borrowed. Never NULL. */
 #define ACCOUNTS_FD 3
-struct accounts *accounts_new(struct loop *loop, char *const *argv);
+struct accounts *accounts_new(struct loop *loop, const char *program, char *const *argv);
 /* Waiting questions end with -ECANCELED now, before it returns; the process is ended. */
 void accounts_free(struct accounts *accounts);
 

@@ -1,5 +1,6 @@
 #include "noded/collide.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <grp.h>
 #include <nss.h>
@@ -27,24 +28,36 @@ const struct collide_files collide_files_default = {
     .subuid = "/etc/subuid",
     .subgid = "/etc/subgid",
     .login_defs = "/etc/login.defs",
+    .providers = "/run/systemd/userdb",
+    .userdb = {"/etc/userdb", "/run/userdb", "/run/host/userdb", "/usr/local/lib/userdb",
+               "/usr/lib/userdb", NULL},
 };
 
 /* ---- which services ---- */
 
-bool collide_services(const char *line, char *ret, size_t size)
+static bool word_is(const char *word, size_t len, const char *what)
+{
+    return strlen(what) == len && strncmp(word, what, len) == 0;
+}
+
+/* "files" we read ourselves, for all uids at once; "xce" is us. */
+static bool is_asked_otherwise(const char *word, size_t len, bool systemd)
+{
+    return word_is(word, len, "xce") || word_is(word, len, "files") ||
+           (!systemd && word_is(word, len, "systemd"));
+}
+
+bool collide_services(const char *line, bool systemd, char *ret, size_t size)
 {
     size_t len = 0;
-    bool ours = false;
 
     ret[0] = '\0';
     while (*(line += strspn(line, " \t\n"))) {
         size_t n = *line == '[' ? strcspn(line, "]") : strcspn(line, " \t\n[");
-        if (*line == '[' && line[n] == ']')
-            n++;
-        else if (*line != '[')
-            ours = n == 3 && strncmp(line, "xce", 3) == 0;
-        /* What is said of us in brackets goes with us; [SUCCESS=return] of others would hide those behind. */
-        if (!ours && *line != '[') {
+        /* Actions are left out: what returns early would hide those behind it. */
+        if (*line == '[') {
+            n += line[n] == ']';
+        } else if (!is_asked_otherwise(line, n, systemd)) {
             if (len + n + 2 > size)
                 return false;
             len += (size_t)snprintf(ret + len, size - len, "%s%.*s", len ? " " : "", (int)n, line);
@@ -54,35 +67,73 @@ bool collide_services(const char *line, char *ret, size_t size)
     return true;
 }
 
-static void database_configure(const char *line)
+enum database { DB_PASSWD, DB_GROUP, DB_INITGROUPS, N_DATABASES };
+
+/* Which databases have a service to be asked; of the others nobody is. */
+static bool asks[N_DATABASES];
+
+static void database_configure(const char *line, bool systemd)
 {
-    static const char *const databases[] = {"passwd", "group", "initgroups"};
+    static const char *const names[N_DATABASES] = {"passwd", "group", "initgroups"};
     char services[256];
 
     line += strspn(line, " \t");
-    for (size_t i = 0; i < ARRAY_LEN(databases); i++) {
-        size_t n = strlen(databases[i]);
+    for (size_t i = 0; i < N_DATABASES; i++) {
+        size_t n = strlen(names[i]);
         const char *rest = line + n;
-        if (strncmp(line, databases[i], n) != 0)
+        if (strncmp(line, names[i], n) != 0)
             continue;
         rest += strspn(rest, " \t");
-        if (*rest == ':' && collide_services(rest + 1, services, sizeof(services)))
-            (void)__nss_configure_lookup(databases[i], *services ? services : "files");
+        if (*rest != ':' || !collide_services(rest + 1, systemd, services, sizeof(services)))
+            continue;
+        asks[i] = *services != '\0';
+        if (asks[i])
+            (void)__nss_configure_lookup(names[i], services);
     }
 }
 
-static void services_configure(const char *path)
+static void services_configure(const char *path, bool systemd)
 {
     auto_free char *line = NULL;
     auto_fclose FILE *file = fopen(path, "re");
     size_t cap = 0;
 
+    memset(asks, 0, sizeof(asks));
     if (!file)
         return;
     while (getline(&line, &cap, file) > 0) {
         line[strcspn(line, "#")] = '\0';
-        database_configure(line);
+        database_configure(line, systemd);
     }
+}
+
+/* nss-systemd asks a row of processes, each look-up anew. Those that systemd brings have ids of their own classes alone, in
+ * which no pool can be, and static records are files; only if somebody else's is there the question is worth its price. */
+static bool systemd_has_others(const char *folder)
+{
+    auto_closedir DIR *dir = opendir(folder);
+    struct dirent *entry;
+
+    while (dir && (entry = readdir(dir)))
+        if (entry->d_name[0] != '.' && strncmp(entry->d_name, "io.systemd.", 11) != 0 &&
+            !strstr(entry->d_name, "xce"))
+            return true;
+    return false;
+}
+
+static void records_look(const struct collide_files *files, uint32_t uid,
+                         struct collide_answer *ret)
+{
+    static const char *const kinds[] = {"user", "group"};
+    char path[512];
+
+    for (const char *const *folder = files->userdb; *folder; folder++)
+        for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+            (void)snprintf(path, sizeof(path), "%s/%u.%s", *folder, uid, kinds[i]);
+            if (access(path, F_OK) == 0)
+                collide_add(ret, uid, i ? REASON_GROUP : REASON_ACCOUNT, false, "%s is there",
+                            path);
+        }
 }
 
 /* ---- by uid ---- */
@@ -165,9 +216,11 @@ static void uid_look(const char *prefix, const struct collide_uid *q, struct col
         (void)name_encode(prefix, q->uid, q->epoch, name);
         named = name;
     }
-    user_look(prefix, q, named, ret);
-    group_look(prefix, q, named, ret);
-    if (named)
+    if (asks[DB_PASSWD])
+        user_look(prefix, q, named, ret);
+    if (asks[DB_GROUP])
+        group_look(prefix, q, named, ret);
+    if (named && (asks[DB_INITGROUPS] || asks[DB_GROUP]))
         member_look(q, named, ret);
 }
 
@@ -200,17 +253,60 @@ static void groups_list(const char *prefix, uint32_t first, uint32_t last,
     endgrent();
 }
 
-static bool is_asked(const struct collide_question *q, uint32_t id)
+static const struct collide_uid *asked_of(const struct collide_question *q, uint32_t id)
 {
     if (q->kind != COLLIDE_UIDS)
-        return id >= q->uids[0].uid && id <= q->uids[1].uid;
+        return id >= q->uids[0].uid && id <= q->uids[1].uid ? &q->uids[0] : NULL;
     for (uint32_t i = 0; i < q->n; i++)
         if (q->uids[i].uid == id)
-            return true;
-    return false;
+            return &q->uids[i];
+    return NULL;
+}
+
+/* The uid that is asked about under just that name; 0 = none. */
+static uint32_t asked_by_name(const struct collide_question *q, const char *name)
+{
+    const struct collide_uid *asked;
+    uint32_t uid, epoch;
+
+    if (q->kind != COLLIDE_UIDS || name_decode(q->prefix, name, strlen(name), &uid, &epoch) != 0)
+        return 0;
+    asked = asked_of(q, uid);
+    return asked && asked->epoch == epoch ? uid : 0;
 }
 
 /* The files never hold entries of ours, whatever their names look like. A user's primary group is somebody's, too. */
+static void user_judge(const struct collide_question *q, const struct passwd *user,
+                       struct collide_answer *ret)
+{
+    uint32_t uid = asked_by_name(q, user->pw_name);
+
+    if (asked_of(q, user->pw_uid))
+        collide_add(ret, user->pw_uid, REASON_ACCOUNT, false, "user %s has it", user->pw_name);
+    else if (asked_of(q, user->pw_gid))
+        collide_add(ret, user->pw_gid, REASON_GROUP, false, "it is the group of user %s",
+                    user->pw_name);
+    if (uid)
+        collide_add(ret, uid, REASON_ACCOUNT, false, "%s is a user of another id", user->pw_name);
+}
+
+static void group_judge(const struct collide_question *q, const struct group *group,
+                        struct collide_answer *ret)
+{
+    uint32_t uid = asked_by_name(q, group->gr_name);
+
+    if (asked_of(q, group->gr_gid))
+        collide_add(ret, group->gr_gid, REASON_GROUP, false, "group %s has it", group->gr_name);
+    if (uid)
+        collide_add(ret, uid, REASON_GROUP, false, "%s is a group of another id", group->gr_name);
+    for (char **member = group->gr_mem; *member; member++) {
+        uid = asked_by_name(q, *member);
+        if (uid)
+            collide_add(ret, uid, REASON_GROUP_MEMBER, false, "%s is in group %s", *member,
+                        group->gr_name);
+    }
+}
+
 static void files_list(const struct collide_question *q, const struct collide_files *files,
                        struct collide_answer *ret)
 {
@@ -219,16 +315,10 @@ static void files_list(const struct collide_question *q, const struct collide_fi
     struct passwd *user;
     struct group *entry;
 
-    while (passwd && (user = fgetpwent(passwd))) {
-        if (is_asked(q, user->pw_uid))
-            collide_add(ret, user->pw_uid, REASON_ACCOUNT, false, "user %s has it", user->pw_name);
-        else if (is_asked(q, user->pw_gid))
-            collide_add(ret, user->pw_gid, REASON_GROUP, false, "it is the group of user %s",
-                        user->pw_name);
-    }
+    while (passwd && (user = fgetpwent(passwd)))
+        user_judge(q, user, ret);
     while (group && (entry = fgetgrent(group)))
-        if (is_asked(q, entry->gr_gid))
-            collide_add(ret, entry->gr_gid, REASON_GROUP, false, "group %s has it", entry->gr_name);
+        group_judge(q, entry, ret);
 }
 
 void collide_ask(const struct collide_question *q, const struct collide_files *files,
@@ -237,29 +327,37 @@ void collide_ask(const struct collide_question *q, const struct collide_files *f
     *ret = (struct collide_answer){.serial = q->serial};
     files_list(q, files, ret);
     if (q->kind == COLLIDE_UIDS) {
-        for (uint32_t i = 0; i < q->n && i < COLLIDE_UIDS_MAX; i++)
+        for (uint32_t i = 0; i < q->n && i < COLLIDE_UIDS_MAX; i++) {
+            records_look(files, q->uids[i].uid, ret);
             uid_look(q->prefix, &q->uids[i], ret);
+        }
         return;
     }
     collide_maps(q->uids[0].uid, q->uids[1].uid, files, ret);
-    if (q->kind == COLLIDE_RANGE) {
+    if (q->kind == COLLIDE_RANGE && asks[DB_PASSWD])
         users_list(q->prefix, q->uids[0].uid, q->uids[1].uid, ret);
+    if (q->kind == COLLIDE_RANGE && asks[DB_GROUP])
         groups_list(q->prefix, q->uids[0].uid, q->uids[1].uid, ret);
-    }
 }
 
 /* ---- the process ---- */
 
-static bool changed_since(const char *path, struct stat *last)
+/* Once for each question: a look at two places, so that none is answered by what was so before. */
+static void services_refresh(const struct collide_files *files)
 {
+    static struct stat last;
+    static bool last_systemd;
     struct stat now = {0};
+    bool systemd = systemd_has_others(files->providers);
 
-    (void)stat(path, &now);
-    if (now.st_ino == last->st_ino && now.st_mtim.tv_sec == last->st_mtim.tv_sec &&
-        now.st_mtim.tv_nsec == last->st_mtim.tv_nsec && now.st_size == last->st_size)
-        return false;
-    *last = now;
-    return true;
+    (void)stat(files->nsswitch, &now);
+    if (now.st_ino == last.st_ino && now.st_mtim.tv_sec == last.st_mtim.tv_sec &&
+        now.st_mtim.tv_nsec == last.st_mtim.tv_nsec && now.st_size == last.st_size &&
+        systemd == last_systemd)
+        return;
+    last = now;
+    last_systemd = systemd;
+    services_configure(files->nsswitch, systemd);
 }
 
 static size_t answer_len(const struct collide_answer *answer)
@@ -271,7 +369,6 @@ void collide_serve(int socket, const struct collide_files *files)
 {
     static struct collide_question question;
     static struct collide_answer answer;
-    struct stat nsswitch = {0};
     ssize_t n;
 
     /* If our parent dies while a service hangs, nobody else ends us. */
@@ -282,8 +379,7 @@ void collide_serve(int socket, const struct collide_files *files)
                 offsetof(struct collide_question, uids) + question.n * sizeof(question.uids[0]))
             return;
         question.prefix[sizeof(question.prefix) - 1] = '\0';
-        if (changed_since(files->nsswitch, &nsswitch))
-            services_configure(files->nsswitch);
+        services_refresh(files);
         collide_ask(&question, files, &answer);
         if (send(socket, &answer, answer_len(&answer), MSG_NOSIGNAL) < 0)
             return;

@@ -48,6 +48,8 @@ struct collide_answer {
 /* Where the lists are; tests give others. */
 struct collide_files {
     const char *nsswitch, *passwd, *group, *subuid, *subgid, *login_defs;
+    const char *providers; /* sockets that nss-systemd asks */
+    const char *userdb[6]; /* static records of systemd-userdbd, ends with NULL */
 };
 extern const struct collide_files collide_files_default;
 
@@ -56,9 +58,10 @@ void collide_serve(int socket, const struct collide_files *files);
 
 /* ---- inside ---- */
 
-/* The services of a database in a line of nsswitch.conf, without ours and its [actions]: "files systemd".
+/* The services of a database in a line of nsswitch.conf that are to be asked through NSS: without ours, without "files",
+ * without [actions]; "systemd" only if asked for.
  * line: behind the colon. false = it does not fit. */
-bool collide_services(const char *line, char *ret, size_t size);
+bool collide_services(const char *line, bool systemd, char *ret, size_t size);
 
 /* Answer one question; the services must have been configured. */
 void collide_ask(const struct collide_question *question, const struct collide_files *files,

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,6 +80,14 @@ static int64_t earlier(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
+static int64_t sweeps_next_ms(const struct noded *n)
+{
+    struct state_counts c;
+
+    state_count(n->state, &c);
+    return c.sweeps && !n->sweeping ? noded_sweep_next_ms(n) : INT64_MAX;
+}
+
 /* One round of all parts: each begins what it has to. Then when to come back. */
 static void settle(void *arg)
 {
@@ -97,12 +106,13 @@ static void settle(void *arg)
         noded_map_shape(n);
     noded_vet_settle(n, now_ms);
     noded_guard_settle(n, now_ms);
-    state_flush(n->state, now_ms);
+    state_flush(n->state, now_ms, now_ms >= noded_sweep_next_ms(n));
     noded_nscd_settle(n);
     noded_map_settle(n);
     next_ms = earlier(next_ms, state_next_due_ms(n->state));
     next_ms = earlier(next_ms, noded_pools_next_ms(n));
     next_ms = earlier(next_ms, noded_guard_next_ms(n));
+    next_ms = earlier(next_ms, sweeps_next_ms(n));
     loop_timer_start(n->timer, next_ms > now_ms ? earlier(next_ms - now_ms, BEAT_MS) : 1, 0);
 }
 
@@ -235,6 +245,19 @@ static void op_ended(void *arg)
 
 /* ---- beats ---- */
 
+/* What a burst of leases needed for a moment goes back when it is over. */
+static void memory_give_back(struct noded *n)
+{
+    struct state_counts c;
+
+    state_count(n->state, &c);
+    n->burst = n->burst || c.vetting;
+    if (c.busy || n->listing || !n->burst)
+        return;
+    n->burst = false;
+    (void)malloc_trim(0);
+}
+
 static const char *node_word(enum session_node node)
 {
     static const char *const words[] = {"",     "ready",   "draining", "cordoned",
@@ -272,6 +295,7 @@ static void beat(void *arg)
     noded_map_beat(n);
     noded_pools_beat(n);
     status_tell(n);
+    memory_give_back(n);
     noded_touch(n);
 }
 
@@ -488,7 +512,7 @@ static void loop_start(struct noded *n)
     must(loop_timer_new(n->loop, out_of_patience, n, &n->patience));
     for (size_t i = 0; i < ARRAY_LEN(signums); i++)
         must(loop_signal_new(n->loop, signums[i], on_signal, n, &n->signals[i]));
-    n->accounts = accounts_new(n->loop, n->argv_accounts);
+    n->accounts = accounts_new(n->loop, n->program, n->argv_accounts);
 }
 
 static void loop_end(struct noded *n)
@@ -594,7 +618,8 @@ int noded_run(struct conf **conf, const char *program)
     n->lock_fd = -1;
     n->conf = conf;
     n->settings = conf_settings(*conf);
-    n->argv_accounts[0] = (char *)(uintptr_t)program;
+    n->program = program;
+    n->argv_accounts[0] = (char *)(uintptr_t) "noded";
     n->argv_accounts[1] = (char *)(uintptr_t)NODED_ACCOUNTS_OPTION;
     r = start(n);
     if (r == 0) {

@@ -67,6 +67,7 @@ struct noded {
     char machine_id[FS_ID_BUF], boot_id[FS_ID_BUF];
     char map_path[256], pools_path[256], epochs_path[256], clean_path[256];
     char prefix[NAME_PREFIX_MAX + 1]; /* "" = not known yet */
+    const char *program;
     char *argv_accounts[3];
     int lock_fd;
 
@@ -83,6 +84,7 @@ struct noded {
     atomic_bool stopping;
     unsigned n_jobs; /* on other threads */
     bool reload_wanted;
+    bool burst; /* leases have come since memory was given back */
 
     /* what leased has told */
     bool had_session;
@@ -118,12 +120,13 @@ struct noded {
     int64_t ahead_swept_ms;
 
     /* noded_sweep.c */
-    const char *roots[ROOTS_MAX];
+    const char *acl_roots[ROOTS_MAX];
     char cgroup[256];
     struct looker sweeper, guarder;
     bool sweeping;              /* a batch, or what was looked at ahead */
     struct uid_list sweep_next; /* the batch that waits for it */
     bool sweep_next_again;
+    int64_t swept_ms, sweep_took_ms;
 
     /* noded_guard.c */
     struct guard guard;
@@ -188,6 +191,8 @@ void noded_sweep_stop(struct noded *n);
 /* Configured folders and the prefix have changed. */
 void noded_sweep_places(struct noded *n);
 void noded_op_sweep(const struct state_epoch *uids, size_t n, bool again, void *arg);
+/* Not before then. */
+int64_t noded_sweep_next_ms(const struct noded *n);
 /* Get a looker ready for its next job. */
 void noded_looker_ready(struct noded *n, struct looker *looker);
 /* Sweep uids that nobody has: done(found, arg) from the loop. false = the sweeper is busy. */

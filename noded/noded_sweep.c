@@ -15,6 +15,8 @@
 #define WAIT_MS       2000 /* for what was killed to end */
 #define WAIT_AGAIN_MS 100  /* the same, if it did not end the last time */
 #define SLICE         "xce.slice"
+#define REST_FACTOR   2
+#define REST_MAX_MS   1000
 
 /* ---- places ---- */
 
@@ -24,7 +26,7 @@ static const char *const places_at[] = {"/var/spool/cron/atjobs", "/var/spool/cr
 static const char *const places_mail[] = {"/var/mail", "/var/spool/mail", NULL};
 static const char *const places_linger[] = {"/var/lib/systemd/linger", NULL};
 static const char *const places_files[] = {"/tmp",      "/var/tmp",  "/dev/shm",
-                                           "/run/lock", "/run/user", "/var/lib/systemd/coredump"};
+                                           "/run/lock", "/run/user", NULL};
 
 /* Where cgroup2 is mounted: the first that the mount table names. */
 static int cgroup_find(char *ret, size_t size)
@@ -47,16 +49,16 @@ static int cgroup_find(char *ret, size_t size)
     return -ENOENT;
 }
 
+/* Dumps of a leased uid are root's, with an entry for the uid; what people put into their own roots nobody knows. */
 void noded_sweep_places(struct noded *n)
 {
     const struct conf_list *more = &n->settings->local_roots;
     size_t at = 0;
 
-    for (size_t i = 0; i < ARRAY_LEN(places_files); i++)
-        n->roots[at++] = places_files[i];
+    n->acl_roots[at++] = "/var/lib/systemd/coredump";
     for (size_t i = 0; i < more->n && at < ROOTS_MAX - 1; i++)
-        n->roots[at++] = more->items[i];
-    n->roots[at] = NULL;
+        n->acl_roots[at++] = more->items[i];
+    n->acl_roots[at] = NULL;
 }
 
 /* ---- lookers ---- */
@@ -90,7 +92,8 @@ static void looker_start(struct noded *n, struct looker *looker)
         .proc = "/proc",
         /* With systemd we may have been given a mount namespace of our own. */
         .mount_namespace = access("/run/systemd/system", F_OK) == 0 ? "/proc/1/ns/mnt" : NULL,
-        .roots = n->roots,
+        .roots = places_files,
+        .acl_roots = n->acl_roots,
         .cron = places_cron,
         .at = places_at,
         .mail = places_mail,
@@ -138,8 +141,17 @@ void noded_sweep_stop(struct noded *n)
 
 /* ---- one sweep ---- */
 
+/* Leases that end one after another are swept together: after a sweep a rest, as long as two of them. */
+int64_t noded_sweep_next_ms(const struct noded *n)
+{
+    int64_t rest_ms = n->sweep_took_ms * REST_FACTOR;
+
+    return n->swept_ms + (rest_ms < REST_MAX_MS ? rest_ms : REST_MAX_MS);
+}
+
 struct sweeping {
     struct noded *n;
+    int64_t began_ms;
     struct state_epoch *uids; /* sorted */
     size_t n_uids;
     uint32_t *numbers; /* all of them; after the question, those that may be touched */
@@ -176,6 +188,8 @@ static void sweep_finish(struct sweeping *s)
     struct noded *n = s->n;
 
     n->sweeping = false;
+    n->swept_ms = loop_now_ms(n->loop);
+    n->sweep_took_ms = n->swept_ms - s->began_ms;
     if (n->sweep_next.n) {
         batch_begin(n, n->sweep_next.items, n->sweep_next.n, n->sweep_next_again);
         n->sweep_next.n = 0;
@@ -279,6 +293,7 @@ static struct sweeping *sweep_begin(struct noded *n, const struct state_epoch *u
     n->sweeping = true;
     noded_looker_ready(n, &n->sweeper);
     s->n = n;
+    s->began_ms = loop_now_ms(n->loop);
     s->uids = mem_must_dup(uids, n_uids * sizeof(*uids));
     s->n_uids = n_uids;
     qsort(s->uids, n_uids, sizeof(*s->uids), by_uid);

@@ -72,6 +72,8 @@ static void row_add(struct row *row, void *item)
 
 static void row_cut(struct row *row, size_t n)
 {
+    if (n == 0)
+        return;
     for (size_t i = 0; i < n; i++)
         free(row->items[i]);
     memmove(row->items, row->items + n, (row->n - n) * sizeof(*row->items));
@@ -80,8 +82,7 @@ static void row_cut(struct row *row, size_t n)
 
 static void row_done(struct row *row)
 {
-    if (row->n)
-        row_cut(row, row->n);
+    row_cut(row, row->n);
     free(row->items);
     *row = (struct row){0};
 }

@@ -59,6 +59,9 @@ static int lease_decode(const Xce__V1__Lease *lease, const char *node, struct st
     if ((unsigned)lease->state < STATE_GRANTED || (unsigned)lease->state > STATE_FREE)
         return err_set(err, -EBADMSG, "lease %llu: unknown state %d",
                        (unsigned long long)lease->lease, (int)lease->state);
+    if (strlen(lease->home) > XCE_HOME_LEN_MAX || strlen(lease->shell) > XCE_SHELL_LEN_MAX)
+        return err_set(err, -EBADMSG, "lease %llu: home or shell is too long",
+                       (unsigned long long)lease->lease);
     if (lease->n_gids > XCE_GIDS_MAX)
         return err_set(err, -EBADMSG, "lease %llu: %zu gids", (unsigned long long)lease->lease,
                        lease->n_gids);

@@ -400,9 +400,9 @@ static void slot_dirty(struct state *state, struct slot *slot, const struct stat
     if (!slot->was_dirty)
         state->counts.dirty++;
     slot->was_dirty = true;
-    slot->tries++;
+    slot->tries += slot->tries < UINT8_MAX;
     slot->sweep = STEP_BAD;
-    slot->reason = verdict->reason;
+    slot->reason = (uint8_t)verdict->reason;
     slot_detail(slot, verdict->detail);
     slot->retry_ms = state->now_ms + wait;
     state_due(state, slot->retry_ms);
@@ -679,7 +679,7 @@ static void flush_sweeps(struct state *state)
     state->ops.sweep(q->running, q->n_running, q == &state->sweeps_again, state->arg);
 }
 
-void state_flush(struct state *state, int64_t now_ms)
+void state_flush(struct state *state, int64_t now_ms, bool may_sweep)
 {
     state->now_ms = now_ms;
     if (state->say_all && state->in_session)
@@ -689,7 +689,8 @@ void state_flush(struct state *state, int64_t now_ms)
     if (!state->persist_failed && state->persists.n_running == 0 &&
         queue_take(state, &state->persists, take_persist))
         state->ops.persist(state->persists.running, state->persists.n_running, state->arg);
-    flush_sweeps(state);
+    if (may_sweep)
+        flush_sweeps(state);
 }
 
 /* ---- questions ---- */
@@ -704,6 +705,7 @@ enum state_standing state_standing(const struct state *state, uint32_t uid)
 void state_count(const struct state *state, struct state_counts *ret)
 {
     *ret = state->counts;
+    ret->sweeps = state->sweeps.waiting.n || state->sweeps_again.waiting.n;
     ret->vetting = state->vets.n_running || state->vets.waiting.n;
     ret->busy = state->persists.n_running || state->persists.waiting.n || state->vets.n_running ||
                 state->vets.waiting.n || state->sweeps.n_running || state->sweeps.waiting.n ||

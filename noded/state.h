@@ -168,8 +168,8 @@ void state_end_pool(struct state *state, const char *name);
 void state_sweep_now(struct state *state);
 
 void state_elapse(struct state *state, int64_t now_ms);
-/* Begin what is waiting. now_ms: for the time of what is said. */
-void state_flush(struct state *state, int64_t now_ms);
+/* Begin what is waiting. now_ms: for the time of what is said; may_sweep: else sweeps go on waiting. */
+void state_flush(struct state *state, int64_t now_ms, bool may_sweep);
 
 /* ---- questions ---- */
 
@@ -187,6 +187,7 @@ struct state_counts {
     size_t leases, here, ended, named, retired, dirty;
     bool busy;    /* a persist, vet or sweep is under way or waiting */
     bool vetting; /* a vet is */
+    bool sweeps;  /* wait */
 };
 
 /* O(1). */

@@ -93,7 +93,7 @@ void slot_refuse(struct state *state, struct seen *seen, unsigned reason, const 
     struct slot *slot = seen->slot;
 
     slot_count(state, slot, -1);
-    slot->refused = reason;
+    slot->refused = (uint8_t)reason;
     slot_detail(slot, detail);
     slot_close(state, seen);
     slot_count(state, slot, 1);
@@ -114,9 +114,9 @@ void slot_admit(struct state *state, struct seen *seen)
         .uid = slot->uid,
         .epoch = slot->epoch,
         .phase = slot->phase,
-        .gecos = slot->waiting->gecos,
-        .home = slot->waiting->home,
-        .shell = slot->waiting->shell,
+        .gecos = slot->waiting->text,
+        .home = slot->waiting->text + slot->waiting->home,
+        .shell = slot->waiting->text + slot->waiting->shell,
         .gids = slot->waiting->gids,
         .n_gids = slot->waiting->n_gids,
     };
@@ -170,7 +170,7 @@ void slot_say(struct state *state, struct seen *seen)
         return;
     state->ops.say(truth, &about, state->arg);
     slot->said = truth;
-    slot->said_reason = reason;
+    slot->said_reason = (uint8_t)reason;
     slot->said_ms = state->now_ms;
     if (truth == SAY_READY || truth == SAY_CLEAN)
         state->ops.map_mark(slot->uid, slot->epoch,

@@ -84,25 +84,27 @@ void uids_done(struct uids *u)
     *u = (struct uids){0};
 }
 
+/* In one piece: there may be many of them at once. */
 struct waiting_lease *waiting_new(const struct state_lease *lease)
 {
-    struct waiting_lease *w = mem_must_calloc(1, sizeof(*w));
+    size_t gecos = strlen(lease->gecos) + 1, home = strlen(lease->home) + 1;
+    size_t shell = strlen(lease->shell) + 1, gids = lease->n_gids * sizeof(uint32_t);
+    struct waiting_lease *w = mem_must_calloc(1, sizeof(*w) + gids + gecos + home + shell);
+    char *text = (char *)w->gids + gids;
 
-    w->gecos = mem_must_strdup(lease->gecos);
-    w->home = mem_must_strdup(lease->home);
-    w->shell = mem_must_strdup(lease->shell);
+    w->home = (uint16_t)gecos;
+    w->shell = (uint16_t)(gecos + home);
     w->n_gids = lease->n_gids;
-    w->gids = mem_must_dup(lease->gids, lease->n_gids * sizeof(*w->gids));
+    w->text = text;
+    if (gids)
+        memcpy(w->gids, lease->gids, gids);
+    memcpy(text, lease->gecos, gecos);
+    memcpy(text + w->home, lease->home, home);
+    memcpy(text + w->shell, lease->shell, shell);
     return w;
 }
 
 void waiting_free(struct waiting_lease *w)
 {
-    if (!w)
-        return;
-    free(w->gecos);
-    free(w->home);
-    free(w->shell);
-    free(w->gids);
     free(w);
 }

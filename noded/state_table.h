@@ -18,33 +18,35 @@ enum step {
 
 /* A lease that was not admitted yet: what the map will want. */
 struct waiting_lease {
-    char *gecos, *home, *shell;
-    uint32_t *gids;
+    uint16_t home, shell; /* where in text; gecos is at 0 */
     uint32_t n_gids;
+    const char *text;
+    uint32_t gids[];
 };
 
+/* One of these for each lease: kept small. The small numbers are of the enums that are named beside them. */
 struct slot {
     uint64_t lease, revision;
     uint32_t uid, epoch;
-    enum state_phase phase;
-    enum state_proof proof; /* as leased has it */
-    bool member, released;
-    bool closed;      /* admission, for good */
-    bool written;     /* the map holds it */
-    bool admitted;    /* vetted, and written as a member's: here unless closed */
-    bool listed;      /* in the full list that is coming in */
-    bool sweep_again; /* what runs is not enough */
-    bool was_dirty;
-    bool unseen; /* is in state->unseen */
-    enum step vet, sweep;
-    enum state_say said; /* in this session */
-    unsigned said_reason;
-    unsigned refused; /* reason, of an admission that was closed by this node itself; 0 */
-    unsigned reason;  /* of the dirty sweep */
-    unsigned tries;
     int64_t said_ms, retry_ms;
     char *detail; /* of refused or reason; NULL */
     struct waiting_lease *waiting;
+    uint8_t phase;      /* state_phase */
+    uint8_t proof;      /* state_proof, as leased has it */
+    uint8_t vet, sweep; /* step */
+    uint8_t said;       /* state_say, in this session */
+    uint8_t said_reason;
+    uint8_t refused; /* reason, of an admission that was closed by this node itself; 0 */
+    uint8_t reason;  /* of the dirty sweep */
+    uint8_t tries;
+    bool member : 1, released : 1;
+    bool closed : 1;      /* admission, for good */
+    bool written : 1;     /* the map holds it */
+    bool admitted : 1;    /* vetted, and written as a member's: here unless closed */
+    bool listed : 1;      /* in the full list that is coming in */
+    bool sweep_again : 1; /* what runs is not enough */
+    bool was_dirty : 1;
+    bool unseen : 1; /* is in state->unseen */
 };
 
 struct seen {

@@ -29,6 +29,7 @@ struct file_walk {
     struct sweep *sweep;
     int root_fd;
     uint64_t mount;       /* of the root */
+    bool acls;            /* look at access lists, too: a system call more for each file */
     int aside[ASIDE_MAX]; /* folders to be walked as roots of their own */
     size_t n_aside;
     int linked[LINKED_MAX]; /* removed here, but they had other links */
@@ -170,7 +171,7 @@ static void entry_sweep(struct file_walk *w, int dir_fd, const char *name, int d
     else if (uid)
         file_sweep(w, dir_fd, name, &st);
     /* What is gone by now has no list either. */
-    if (!S_ISLNK(st.stx_mode))
+    if (w->acls && !S_ISLNK(st.stx_mode))
         entry_acl(w, dir_fd, name, S_ISDIR(st.stx_mode));
 }
 
@@ -254,6 +255,9 @@ void sweep_files(struct sweep *sweep)
     }
     w->sweep = sweep;
     for (const char *const *root = sweep->places->roots; root && *root; root++)
+        root_sweep(w, *root);
+    w->acls = true;
+    for (const char *const *root = sweep->places->acl_roots; root && *root; root++)
         root_sweep(w, *root);
     free(w);
 }

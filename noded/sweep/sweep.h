@@ -52,7 +52,8 @@ struct sweep_places {
     /* The machine's mount namespace when ours may be a private one (ProtectSystem=), where detaching would change nothing
      * for others: "/proc/1/ns/mnt". NULL = ours is it. */
     const char *mount_namespace;
-    const char *const *roots; /* folders whose files are removed by owner; ends with NULL */
+    const char *const *roots;     /* folders whose files are removed by owner; ends with NULL */
+    const char *const *acl_roots; /* the same, where access lists may name the uid, too */
     const char *const *cron, *const *at, *const *mail, *const *linger; /* files by name and owner */
     const char *group_file; /* members by name: /etc/group */
     const struct sweep_units *units;

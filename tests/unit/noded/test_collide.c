@@ -50,6 +50,8 @@ static int setup(void **state)
     PLACE(subuid);
     PLACE(subgid);
     PLACE(login_defs);
+    f->files.providers = f->dir;
+    f->files.userdb[0] = f->dir;
     put(f->passwd, "root:x:0:0::/:/bin/sh\nalice:x:1000:1000::/:/bin/sh\n");
     put(f->group, "root:x:0:\nalice:x:1000:\n");
     f->question = (struct collide_question){.kind = COLLIDE_RANGE_FILES,
@@ -162,45 +164,74 @@ static void collide_more_than_fit_are_counted(void **state)
     assert_int_equal(f->answer.total, COLLIDE_ANSWERS_MAX + 5);
 }
 
-/* The name services of this machine know root, whatever they are. */
-static void collide_uid_of_a_real_account_is_found_by_its_services(void **state)
+static void collide_uid_is_found_by_number_and_by_its_next_name(void **state)
 {
     struct fixture *f = *state;
+    char name[NAME_BUF], text[256];
 
-    put(f->passwd, "");
-    put(f->group, "");
     f->question.kind = COLLIDE_UIDS;
     f->question.n = 3;
-    f->question.uids[0] = (struct collide_uid){FIRST, 1};
-    f->question.uids[1] = (struct collide_uid){1, 0};
-    f->question.uids[2] = (struct collide_uid){LAST, 0};
+    f->question.uids[0] = (struct collide_uid){FIRST, 5};
+    f->question.uids[1] = (struct collide_uid){1000, 0};
+    f->question.uids[2] = (struct collide_uid){LAST, 7};
+    expect_one(f, 1000, REASON_ACCOUNT, false);
+    f->question.n = 1;
+    (void)name_encode("xce-", FIRST, 5, name);
+    (void)snprintf(text, sizeof(text), "sudo:x:27:alice,%s\n", name);
+    put(f->group, text);
+    expect_one(f, FIRST, REASON_GROUP_MEMBER, false);
+    (void)snprintf(text, sizeof(text), "%s:x:77:\n", name);
+    put(f->group, text);
+    expect_one(f, FIRST, REASON_GROUP, false);
+    put(f->group, "");
+    (void)snprintf(text, sizeof(text), "%s:x:77:77::/:\n", name);
+    put(f->passwd, text);
+    expect_one(f, FIRST, REASON_ACCOUNT, false);
+    /* The name of another epoch is litter. */
+    f->question.uids[0].epoch = 6;
     ask(f);
-    assert_int_equal(f->answer.n, 1);
-    assert_int_equal(f->answer.found[0].uid, 1);
-    assert_int_equal(f->answer.found[0].reason, REASON_ACCOUNT);
+    assert_int_equal(f->answer.n, 0);
+}
+
+static void collide_uid_with_a_static_record_is_found(void **state)
+{
+    struct fixture *f = *state;
+    char path[128];
+
+    f->question.kind = COLLIDE_UIDS;
+    f->question.n = 1;
+    (void)snprintf(path, sizeof(path), "%s/%u.group", f->dir, FIRST);
+    put(path, "{}");
+    expect_one(f, FIRST, REASON_GROUP, false);
+    assert_int_equal(unlink(path), 0);
+    ask(f);
+    assert_int_equal(f->answer.n, 0);
 }
 
 static void collide_services_leave_ours_out(void **state)
 {
     static const struct {
-        const char *line, *services;
+        const char *line;
+        bool systemd;
+        const char *services;
     } cases[] = {
-        {" files xce systemd\n", "files systemd"},
-        {"xce", ""},
-        {"\txce files", "files"},
-        {"files [SUCCESS=merge] xce [NOTFOUND=return] sss", "files sss"},
-        {"files[!UNAVAIL=return]sss", "files sss"},
-        {"xcex files", "xcex files"},
-        {"", ""},
-        {"files [unclosed", "files"},
+        {" files xce systemd\n", true, "systemd"},
+        {" files xce systemd\n", false, ""},
+        {"xce", true, ""},
+        {"\txce sss files ldap", false, "sss ldap"},
+        {"files [SUCCESS=merge] xce [NOTFOUND=return] sss", true, "sss"},
+        {"files[!UNAVAIL=return]sss", true, "sss"},
+        {"xcex filesx systemdx", false, "xcex filesx systemdx"},
+        {"", true, ""},
+        {"sss [unclosed", true, "sss"},
     };
     char services[64];
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        assert_true(collide_services(cases[i].line, services, sizeof(services)));
+        assert_true(collide_services(cases[i].line, cases[i].systemd, services, sizeof(services)));
         assert_string_equal(services, cases[i].services);
     }
-    assert_false(collide_services("files systemd", services, 8));
+    assert_false(collide_services("sss systemd", true, services, 8));
 }
 
 static void send_question(int socket, const struct collide_question *q)
@@ -248,7 +279,8 @@ int main(void)
         COLLIDE_TEST(collide_range_finds_id_maps_and_login_defs),
         COLLIDE_TEST(collide_file_that_can_not_be_read_is_a_finding),
         COLLIDE_TEST(collide_more_than_fit_are_counted),
-        COLLIDE_TEST(collide_uid_of_a_real_account_is_found_by_its_services),
+        COLLIDE_TEST(collide_uid_is_found_by_number_and_by_its_next_name),
+        COLLIDE_TEST(collide_uid_with_a_static_record_is_found),
         COLLIDE_TEST(collide_services_leave_ours_out),
         COLLIDE_TEST(collide_process_answers_until_its_socket_ends),
     };

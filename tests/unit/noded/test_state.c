@@ -130,7 +130,7 @@ static int teardown(void **state)
 /* The story since the last call is exactly this. */
 static void expect(struct fixture *f, const char *story)
 {
-    state_flush(f->state, f->now);
+    state_flush(f->state, f->now, true);
     while (f->len && f->log[f->len - 1] == ' ')
         f->log[--f->len] = '\0';
     assert_string_equal(f->log, story);
@@ -202,11 +202,11 @@ static void session(struct fixture *f, bool full)
 static void make_here(struct fixture *f, uint32_t i, uint32_t epoch)
 {
     shows(f, i, epoch, STATE_GRANTED, PROOF_NONE);
-    state_flush(f->state, f->now);
+    state_flush(f->state, f->now, true);
     state_persisted(f->state, 0);
     vetted(f);
     shows(f, i, epoch, STATE_ACTIVE, PROOF_READY);
-    state_flush(f->state, f->now);
+    state_flush(f->state, f->now, true);
     f->len = 0;
     f->log[0] = '\0';
     assert_int_equal(state_standing(f->state, UID + i), STANDS_HERE);
