@@ -19,6 +19,8 @@ enum {
     /* With several servers none is waited for longer than this part of what is left, nor shorter than that. */
     SHARE = 2,
     SHARE_LEAST_MS = 2000,
+    /* How often a caller is asked whether he gives up. */
+    GIVE_UP_MS = 100,
 };
 
 struct call {
@@ -51,8 +53,11 @@ static void call_free(struct call *call)
 
 void call_abandon(struct call *call)
 {
-    if (call)
-        call_free(call);
+    if (!call)
+        return;
+    if (call->attempt)
+        call->client->request_seen = true;
+    call_free(call);
 }
 
 static void finish(struct call *call, int code, const char *message, const uint8_t *reply,
@@ -222,6 +227,7 @@ struct wait {
     ProtobufCMessage *reply;
     bool over;
     int code;
+    int64_t asked_ms; /* when the caller was asked last whether he gives up */
 };
 
 static void answered(int code, const char *message, const uint8_t *reply, size_t len, void *arg)
@@ -242,11 +248,23 @@ static void answered(int code, const char *message, const uint8_t *reply, size_t
                                  err.text[0] ? err.text : err_text(r));
 }
 
+/* Ask the caller, not more often than was promised: a step of the loop may end early. */
+static bool gives_up(struct wait *wait, const struct xce_call *options)
+{
+    int64_t now_ms = loop_now_fresh_ms();
+
+    if (!options || !options->give_up || now_ms - wait->asked_ms < GIVE_UP_MS)
+        return false;
+    wait->asked_ms = now_ms;
+    return options->give_up(options->give_up_arg);
+}
+
 int call_run(struct xce_client *client, const struct xce_call *options,
              const struct call_method *method, const ProtobufCMessage *request,
              struct pb_arena *arena, ProtobufCMessage **ret)
 {
-    struct wait wait = {.client = client, .method = method, .arena = arena};
+    struct wait wait = {
+        .client = client, .method = method, .arena = arena, .asked_ms = loop_now_fresh_ms()};
     struct call_spec spec = {.path = method->path, .timeout_ms = client_timeout(client, options)};
     size_t len = protobuf_c_message_get_packed_size(request);
     uint8_t *bytes = malloc(len + 1);
@@ -262,8 +280,13 @@ int call_run(struct xce_client *client, const struct xce_call *options,
     free(bytes);
     if (r < 0)
         return client_fail(client, XCE_FAILED, "the call can not be made: %s", err_text(r));
-    while (!wait.over)
-        client_step(client, 1000);
+    while (!wait.over) {
+        client_step(client, options && options->give_up ? GIVE_UP_MS : 1000);
+        if (!wait.over && gives_up(&wait, options)) {
+            call_abandon(call);
+            return client_fail(client, XCE_CANCELLED, "given up");
+        }
+    }
     if (wait.code == XCE_OK)
         *ret = wait.reply;
     return wait.code;

@@ -163,7 +163,7 @@ int xce_lease_acquire(struct xce_client *client, const struct xce_call *call,
     Xce__V1__AcquireRequest request = XCE__V1__ACQUIRE_REQUEST__INIT;
     Xce__V1__RequestId id = XCE__V1__REQUEST_ID__INIT;
     int64_t deadline_ms = loop_now_fresh_ms() + client_timeout(client, call);
-    struct xce_call timed = {0};
+    struct xce_call timed = call ? *call : (struct xce_call){0};
     struct xce_leases *leases;
     ProtobufCMessage *reply;
     int code;

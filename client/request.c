@@ -17,19 +17,18 @@ enum {
 };
 
 /* A list of one lease: the cheap call that everybody may make and whose reply bears the cluster time. */
-static int ask_time(struct xce_client *client, int64_t timeout_ms)
+static int ask_time(struct xce_client *client, const struct xce_call *call)
 {
     static const struct call_method method = {"/xce.v1.LeaseService/List",
                                               &xce__v1__list_leases_reply__descriptor};
     Xce__V1__ListLeasesRequest request = XCE__V1__LIST_LEASES_REQUEST__INIT;
-    struct xce_call options = {.timeout_ms = timeout_ms};
     struct pb_arena arena;
     ProtobufCMessage *reply;
     int code;
 
     request.page_size = 1;
     pb_arena_init(&arena, PB_ARENA_MAX);
-    code = call_run(client, &options, &method, &request.base, &arena, &reply);
+    code = call_run(client, call, &method, &request.base, &arena, &reply);
     if (code == XCE_OK)
         client_saw_time(client, ((Xce__V1__ListLeasesReply *)reply)->now_ms);
     pb_arena_done(&arena);
@@ -54,10 +53,10 @@ static bool time_is_fresh(const struct xce_client *client)
     return client->cluster_ms && loop_now_fresh_ms() - client->cluster_seen_ms < FRESH_MS;
 }
 
-int xce_request_new(struct xce_client *client, int64_t timeout_ms, struct xce_request *ret)
+int xce_request_new(struct xce_client *client, const struct xce_call *call, struct xce_request *ret)
 {
     if (!time_is_fresh(client)) {
-        int code = ask_time(client, timeout_ms);
+        int code = ask_time(client, call);
 
         if (code != XCE_OK)
             return code;
@@ -84,7 +83,7 @@ int request_prepare(struct xce_client *client, const struct xce_call *options, b
                                XCE_REQUEST_ID_MIN, XCE_REQUEST_ID_MAX, options->request->id_len);
         client->request = *options->request;
     } else {
-        code = aged ? xce_request_new(client, options ? options->timeout_ms : 0, &client->request)
+        code = aged ? xce_request_new(client, options, &client->request)
                     : make_id(client, &client->request);
         if (code != XCE_OK)
             return code;

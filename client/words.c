@@ -20,6 +20,7 @@ const char *xce_code_name(int code)
         [XCE_EXISTS] = "already_exists",
         [XCE_PRECONDITION] = "failed_precondition",
         [XCE_UNSUPPORTED] = "unimplemented",
+        [XCE_CANCELLED] = "cancelled",
     };
 
     return WORD(words, code);

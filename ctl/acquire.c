@@ -131,7 +131,7 @@ static int parse_request_id(struct ctl *ctl, const char *text, struct xce_reques
 }
 
 /* An id that can be typed again, and the cluster time. */
-static int make_request(struct ctl *ctl, const char *text, int64_t timeout_ms,
+static int make_request(struct ctl *ctl, const char *text, const struct xce_call *call,
                         struct xce_request *ret)
 {
     static const char digits[] = "0123456789abcdef";
@@ -147,7 +147,7 @@ static int make_request(struct ctl *ctl, const char *text, int64_t timeout_ms,
             return EXIT_OK;
         }
     }
-    code = xce_request_new(ctl->client, timeout_ms, &drawn);
+    code = xce_request_new(ctl->client, call, &drawn);
     if (code != XCE_OK)
         return ctl_failed(ctl, code);
     if (text) {
@@ -168,7 +168,7 @@ static int told_failure(struct ctl *ctl, int code, const struct xce_request *req
     struct xce_request seen;
 
     xce_client_request(ctl->client, &seen);
-    if ((code != XCE_TIMEOUT && code != XCE_UNREACHABLE) || !seen.id_len)
+    if ((code != XCE_TIMEOUT && code != XCE_UNREACHABLE && code != XCE_CANCELLED) || !seen.id_len)
         return ctl_failed(ctl, code);
     return ctl_fail(ctl, code,
                     "%s; it may have been done: to be sure, repeat it with --request-id %.*s@%lld",
@@ -193,7 +193,7 @@ int acquire_run(struct ctl *ctl, const struct acquire_spec *spec, uint32_t count
         return status;
     if (!call.timeout_ms && spec->wait)
         call.timeout_ms = WAIT_TIMEOUT_MS;
-    status = make_request(ctl, request_id, call.timeout_ms, &request);
+    status = make_request(ctl, request_id, &call, &request);
     if (status != EXIT_OK)
         return status;
     call.request = &request;

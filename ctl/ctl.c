@@ -63,7 +63,7 @@ int ctl_connect(struct ctl *ctl)
 
 struct xce_call ctl_call(const struct ctl *ctl)
 {
-    return (struct xce_call){.timeout_ms = ctl->globals.timeout_ms};
+    return (struct xce_call){.timeout_ms = ctl->globals.timeout_ms, .give_up = ctl->give_up};
 }
 
 /* ---- messages ---- */

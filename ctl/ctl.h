@@ -41,7 +41,8 @@ extern const struct option_entry ctl_global_options[];
 struct ctl {
     struct ctl_globals globals;
     const struct verb *verb;
-    struct xce_client *client; /* NULL until it is needed */
+    struct xce_client *client;  /* NULL until it is needed */
+    bool (*give_up)(void *arg); /* of every call: xce_call; NULL = never */
     /* Errors go there, too: false while stdout is another program's, and once an error is there, so that --json prints one
      * object. */
     bool json_on_stdout;

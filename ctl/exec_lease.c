@@ -105,6 +105,12 @@ static int await_ready(struct ctl *ctl, const struct xce_lease *lease, enum prog
 
 /* ---- the verbs ---- */
 
+static bool signal_came(void *arg)
+{
+    (void)arg;
+    return exec_signal_pending() != 0;
+}
+
 static int get_once(struct ctl *ctl, const struct acquire_spec *spec, struct xce_lease **ret,
                     enum progress *ret_progress)
 {
@@ -112,10 +118,14 @@ static int get_once(struct ctl *ctl, const struct acquire_spec *spec, struct xce
     struct xce_leases *leases;
     struct xce_lease *lease;
     struct xce_key key;
-    int status = acquire_run(ctl, spec, 1, false, NULL, &leases), code;
+    int status, code;
 
+    /* While nothing is held, a signal may end it: a server that hangs is no reason to hang with it. */
+    ctl->give_up = signal_came;
+    status = acquire_run(ctl, spec, 1, false, NULL, &leases);
+    ctl->give_up = NULL;
     if (status != EXIT_OK)
-        return status;
+        return exec_signal_pending() ? 128 + exec_signal_pending() : status;
     key = (struct xce_key){.kind = XCE_BY_LEASE, .lease = leases->items[0].lease};
     status = await_ready(ctl, &leases->items[0], ret_progress);
     if (status == EXIT_OK && *ret_progress == READY) {

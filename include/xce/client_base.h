@@ -36,10 +36,12 @@ enum xce_code {
     XCE_PRECONDITION = 8,
     /* This server does not know it. */
     XCE_UNSUPPORTED = 9,
+    /* The caller gave it up (xce_call.give_up); of a change: the outcome is not known. */
+    XCE_CANCELLED = 10,
 };
 
 /* "ok", "failed", "invalid_argument", "not_found", "unavailable", "deadline_exceeded", "resource_exhausted",
- * "already_exists", "failed_precondition", "unimplemented". Static; any thread. */
+ * "already_exists", "failed_precondition", "unimplemented", "cancelled". Static; any thread. */
 XCE_API const char *xce_code_name(int code);
 
 #define XCE_MESSAGE_MAX 512 /* bytes with NUL */
@@ -100,11 +102,16 @@ struct xce_call {
     int64_t timeout_ms; /* deadline from now; 0 = the client's */
     /* Changes only. NULL: one is made for this call. Give one that was kept to repeat a call whose outcome is unknown. */
     const struct xce_request *request;
+    /* NULL, or asked ten times a second while the call waits: true ends it with XCE_CANCELLED. Makes no call itself. */
+    bool (*give_up)(void *arg);
+    void *give_up_arg;
 };
 
 /* Make a request id that may be kept before the call is made, so that also a crash of the caller loses nothing. May ask a
- * server for the cluster time. XCE_OK; XCE_UNREACHABLE, XCE_TIMEOUT, XCE_FAILED. */
-XCE_API int xce_request_new(struct xce_client *client, int64_t timeout_ms, struct xce_request *ret);
+ * server for the cluster time, in the way of call (its request is not used). XCE_OK; XCE_UNREACHABLE, XCE_TIMEOUT,
+ * XCE_FAILED, XCE_CANCELLED. */
+XCE_API int xce_request_new(struct xce_client *client, const struct xce_call *call,
+                            struct xce_request *ret);
 
 /* The id that the last changing call on this client was made under, if a server may have seen it; id_len 0 = none has, there
  * is nothing to repeat. */

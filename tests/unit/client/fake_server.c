@@ -18,7 +18,7 @@ struct fake_server {
     struct loop *loop;
     struct grpc_server *grpc;
     struct loop_wake *wake;
-    const struct fake_rule *rules;
+    struct fake_rule *rules; /* a copy: a test that fails leaves its own behind */
     unsigned *used;
     size_t n_rules;
     struct fake_call calls[FAKE_CALLS_MAX];
@@ -222,7 +222,9 @@ struct fake_server *fake_start(const char *path, const struct fake_rule *rules, 
 
     assert(server);
     snprintf(server->path, sizeof server->path, "%s", path);
-    server->rules = rules;
+    server->rules = calloc(n_rules + 1, sizeof *rules);
+    assert(server->rules);
+    memcpy(server->rules, rules, n_rules * sizeof *rules);
     server->n_rules = n_rules;
     server->used = calloc(n_rules + 1, sizeof *server->used);
     pthread_mutex_init(&server->lock, NULL);
@@ -249,6 +251,7 @@ void fake_stop(struct fake_server *server)
     (void)unlink(server->path);
     pthread_mutex_destroy(&server->lock);
     pthread_cond_destroy(&server->listening);
+    free(server->rules);
     free(server->used);
     free(server);
 }

@@ -288,7 +288,7 @@ static void call_a_server_that_dies_in_it_is_asked_again(void **state)
 
     f->server = fake_start(f->path, dies, 2);
     client_of(f, f->address, 1000, 500);
-    assert_int_equal(xce_request_new(f->client, 0, &before), XCE_OK);
+    assert_int_equal(xce_request_new(f->client, NULL, &before), XCE_OK);
     assert_int_equal(before.issued_ms, 4000);
     assert_int_equal(acquire(f, &call, &leases), XCE_UNREACHABLE);
     assert_true(fake_dead(f->server));
@@ -385,6 +385,34 @@ static void call_bad_request_ids_are_refused_here(void **state)
     assert_non_null(strstr(xce_client_message(f->client), "16 to 64 bytes, not 15"));
     request.id_len = 65;
     assert_int_equal(acquire(f, &call, &leases), XCE_INVALID);
+}
+
+/* ---- giving up ---- */
+
+static bool at_the_third(void *arg)
+{
+    return ++*(int *)arg == 3;
+}
+
+static void call_that_is_given_up_ends_at_once(void **state)
+{
+    struct fixture *f = *state;
+    struct fake_rule rules[] = {rule(f, "List", FAKE_ANSWER), rule(f, "Acquire", FAKE_HANG)};
+    int asked = 0;
+    struct xce_request made, request;
+    struct xce_call call = {.request = &made, .give_up = at_the_third, .give_up_arg = &asked};
+    struct xce_leases *leases;
+    int64_t began_ms;
+
+    f->server = fake_start(f->path, rules, 2);
+    client_of(f, f->address, 20000, 20000);
+    assert_int_equal(xce_request_new(f->client, NULL, &made), XCE_OK);
+    began_ms = clock_mono_ms();
+    assert_int_equal(acquire(f, &call, &leases), XCE_CANCELLED);
+    assert_true(clock_mono_ms() - began_ms < 5000);
+    assert_int_equal(asked, 3);
+    xce_client_request(f->client, &request);
+    assert_int_equal(request.id_len, 16);
 }
 
 /* ---- deadlines ---- */
@@ -559,6 +587,7 @@ int main(void)
         TEST(call_a_definite_answer_is_not_repeated),
         TEST(call_time_is_asked_for_once),
         TEST(call_bad_request_ids_are_refused_here),
+        TEST(call_that_is_given_up_ends_at_once),
         TEST(call_a_silent_server_ends_at_the_deadline),
         TEST(call_no_server_ends_when_patience_does),
         TEST(call_a_stopped_server_ends_at_the_deadline),
