@@ -1,4 +1,5 @@
 /* leasectl list: leases, filtered. */
+#include <stdio.h>
 #include <string.h>
 
 #include "common/json.h"
@@ -13,6 +14,7 @@ enum {
     PAGE = 2000,
     SCHEMA_STATES_FIRST = XCE_GRANTED,
     SCHEMA_STATES_LAST = XCE_RETIRED,
+    JSON_MOST = 1 << 30,
 };
 
 struct list_options {
@@ -62,26 +64,51 @@ static int parse_states(struct ctl *ctl, const char *text, int *states, size_t *
     return EXIT_OK;
 }
 
-/* Read page after page; each goes to the table or the array. */
-static int collect(struct ctl *ctl, struct xce_lease_filter *filter, struct output *output,
-                   struct json *array)
+/* Where the pages go: the table, or the text of a JSON array. A value of every lease at once would take ten times the
+ * memory of its text, so each lease is one line. */
+struct collected {
+    struct output *output;
+    struct buf *text;
+};
+
+static int add_json(struct ctl *ctl, struct buf *text, const struct xce_lease *lease)
+{
+    struct json *value = view_lease_json(lease);
+    int r;
+
+    buf_adds(text, text->len ? ",\n    " : "    ");
+    r = json_print(value, JSON_LINE, text);
+    json_free(value);
+    return r < 0 ? ctl_fail(ctl, XCE_FAILED, "the list: %s", err_text(r)) : EXIT_OK;
+}
+
+static int add_page(struct ctl *ctl, const struct collected *to, const struct xce_leases *leases)
+{
+    int status = EXIT_OK;
+
+    if (to->output)
+        return output_add(to->output, leases->items, leases->n);
+    for (size_t i = 0; i < leases->n && status == EXIT_OK; i++)
+        status = add_json(ctl, to->text, &leases->items[i]);
+    return status;
+}
+
+/* Nothing is printed before the last page is there: an error midway is the only thing on stdout then. */
+static int collect(struct ctl *ctl, struct xce_lease_filter *filter, const struct collected *to)
 {
     struct xce_call call = ctl_call(ctl);
 
     do {
         struct xce_leases *leases;
-        int code = xce_lease_list(ctl->client, &call, filter, &leases);
+        int code = xce_lease_list(ctl->client, &call, filter, &leases), status;
 
         if (code != XCE_OK)
             return ctl_failed(ctl, code);
-        for (size_t i = 0; array && i < leases->n; i++)
-            json_append(array, view_lease_json(&leases->items[i]));
-        if (output && output_add(output, leases->items, leases->n) != EXIT_OK) {
-            xce_free(leases);
-            return EXIT_FAILED;
-        }
+        status = add_page(ctl, to, leases);
         filter->after = leases->next;
         xce_free(leases);
+        if (status != EXIT_OK)
+            return status;
     } while (filter->after);
     return EXIT_OK;
 }
@@ -93,7 +120,7 @@ static int print_table(struct ctl *ctl, struct xce_lease_filter *filter)
 
     if (!output)
         return EXIT_FAILED;
-    status = collect(ctl, filter, output, NULL);
+    status = collect(ctl, filter, &(struct collected){.output = output});
     if (status == EXIT_OK)
         return output_print(output);
     output_free(output);
@@ -102,14 +129,15 @@ static int print_table(struct ctl *ctl, struct xce_lease_filter *filter)
 
 static int print_json(struct ctl *ctl, struct xce_lease_filter *filter)
 {
-    struct json *object = json_new_object(), *array = json_new_array();
-    int status = collect(ctl, filter, NULL, array);
+    AUTO(buf_done) struct buf text = BUF_INIT(JSON_MOST);
+    int status = collect(ctl, filter, &(struct collected){.text = &text});
 
-    json_set(object, "leases", array);
-    if (status == EXIT_OK)
-        return ctl_print_json(ctl, object);
-    json_free(object);
-    return status;
+    if (status != EXIT_OK)
+        return status;
+    printf("{\n  \"leases\": [%s", text.len ? "\n" : "");
+    fwrite(buf_str(&text), 1, text.len, stdout);
+    printf("%s]\n}\n", text.len ? "\n  " : "");
+    return ctl_finish_stdout(ctl);
 }
 
 static int exec(struct ctl *ctl, void *memory, int n_words, char **words)
