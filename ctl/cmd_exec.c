@@ -1,4 +1,5 @@
 /* leasectl exec: acquire, run one command under the lease, release. */
+#include <signal.h>
 #include <string.h>
 
 #include "common/clock.h"
@@ -90,13 +91,27 @@ static int check_here(struct ctl *ctl, const struct xce_lease *lease)
     return EXIT_OK;
 }
 
+/* A command of which nobody recorded the end: if its lease ended before, noded killed it. known: what became of the lease
+ * is; released: the lease, NULL = long gone. */
+static int judge_unrecorded(struct ctl *ctl, bool known, const struct xce_lease *released)
+{
+    if (!known || (released && !strcmp(released->end_cause, "release")))
+        return ctl_fail(ctl, XCE_FAILED, "exec: nobody recorded how the command ended");
+    ctl_say(ctl, "the command was killed: its lease has ended%s%s", released ? ": " : "",
+            released ? released->end_cause : "");
+    return 128 + SIGKILL;
+}
+
+/* *status: the command's, made final. An exit status of its own. */
 static int give_back(struct ctl *ctl, const struct exec_options *given,
-                     const struct xce_lease *lease)
+                     const struct xce_lease *lease, int *status_of_command)
 {
     int64_t timeout_ms = ctl->globals.timeout_ms ? ctl->globals.timeout_ms : WAIT_TIMEOUT_MS;
     struct xce_lease *released;
     int status = exec_lease_release(ctl, lease, &released);
 
+    if (*status_of_command == EXEC_UNIT_UNRECORDED)
+        *status_of_command = judge_unrecorded(ctl, status == EXIT_OK, released);
     if (status == EXIT_OK && given->wait)
         status = wait_lease(ctl, released ? released : lease,
                             !strcmp(given->wait, "free") ? WAIT_FREE : WAIT_CLEAN,
@@ -128,7 +143,7 @@ static int exec(struct ctl *ctl, void *memory, int n_words, char **words)
     status = check_here(ctl, lease);
     if (status == EXIT_OK)
         status = run(ctl, given, words, lease);
-    released = give_back(ctl, given, lease);
+    released = give_back(ctl, given, lease, &status);
     xce_free(lease);
     /* The command's word comes first; but what was asked for and did not happen is no success. */
     return status == EXIT_OK ? released : status;

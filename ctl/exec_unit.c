@@ -27,6 +27,7 @@ enum {
     WAIT_MS = 1000,
     NOT_FOUND = 127, /* as a shell says it */
     NOT_EXECUTABLE = 126,
+    RUN_NO_STATUS = 255, /* systemd-run, of a unit that has ended without an exit status */
 };
 
 extern char **environ;
@@ -302,9 +303,12 @@ static int conclude(struct ctl *ctl, int wait_status, const char *record)
         status = status_of_record(text);
     if (status >= 0)
         return status;
-    /* No record: systemd-run could not start the unit (and said why), or the unit was killed whole for want of memory. */
+    /* No record: the unit was killed whole and the recorder with it (cgroup.kill by noded, for want of memory), or
+     * systemd-run could not start it and said why. */
+    if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == RUN_NO_STATUS)
+        return 128 + SIGKILL;
     if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0)
-        return ctl_fail(ctl, XCE_FAILED, "exec: nobody recorded how the command ended");
+        return EXEC_UNIT_UNRECORDED;
     if (WIFSIGNALED(wait_status))
         return ctl_fail(ctl, XCE_FAILED, "exec: systemd-run was killed by signal %d",
                         WTERMSIG(wait_status));

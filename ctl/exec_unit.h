@@ -31,7 +31,11 @@ void exec_unit_block_signals(void);
 /* Whether this machine can do it at all. An exit status. */
 int exec_unit_check(struct ctl *ctl, const char *program);
 
-/* Run it. The command's exit status, 128 + signal; EXIT_FAILED with a message when it could not be started. */
+/* Nobody saw how it ended: the lease tells whether it was killed with it. */
+#define EXEC_UNIT_UNRECORDED (-1)
+
+/* Run it. The command's exit status, 128 + signal; EXEC_UNIT_UNRECORDED; EXIT_FAILED with a message when it could not be
+ * started. */
 int exec_unit_run(struct exec_unit *unit);
 
 #endif

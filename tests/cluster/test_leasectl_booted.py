@@ -166,12 +166,13 @@ class Exec(Case):
 
     # ---- signals ----
 
-    STARTED = '''leasectl exec "$@" >/run/out 2>&1 & pid=$!
-        until grep -q started /run/out; do kill -0 $pid || { cat /run/out; exit 1; }; sleep 0.05; done; '''
+    STARTED = '''rm -f /run/out; leasectl exec "$@" >/run/out 2>&1 & pid=$!
+        until grep -qs started /run/out; do kill -0 $pid || { cat /run/out; exit 1; }; sleep 0.05; done; '''
 
     def signalled(self, kill, *command):
         """Start it, run the script `kill` with $pid, and give its status."""
-        said = self.shell(self.STARTED + kill + '; wait $pid; echo "status $?"', *command, timeout=60)
+        said = self.shell(self.STARTED + kill + '; wait $pid; echo "status $?"; cat /run/out', *command, timeout=60)
+        self.said = said
         return int(re.search(r'status (\d+)', said).group(1))
 
     def test_signals_are_passed_on(self):
