@@ -31,8 +31,10 @@ struct rpc_server {
 static void identify(struct rpc_server *server, const struct grpc_call *call, struct principal *ret)
 {
     const struct grpc_peer *peer = grpc_call_peer(call);
+    const char *name;
 
-    principal_from_peer(peer->uid, peer->gid, usernames_known(server->usernames, peer->uid), ret);
+    (void)usernames_known(server->usernames, peer->uid, &name);
+    principal_from_peer(peer->uid, peer->gid, name, ret);
 }
 
 /* ---- unary calls ---- */
@@ -145,11 +147,12 @@ static void unary_half_closed(struct grpc_call *call, void *arg)
     struct unary *unary = arg;
     struct usernames *usernames = unary->server->usernames;
     uint32_t uid = unary->request.principal.uid;
+    const char *name;
 
     (void)call;
     if (!unary->request.message)
         return; /* refused already */
-    if (!usernames_known(usernames, uid) && usernames_ask(usernames, uid, named, unary) == 0)
+    if (!usernames_known(usernames, uid, &name) && usernames_ask(usernames, uid, named, unary) == 0)
         unary->naming = true;
     else
         hand_over(unary);
@@ -335,7 +338,7 @@ int rpc_server_new(struct loop *loop, struct service *service, const struct grpc
     if (r == 0)
         r = health_new(&server->health);
     if (r == 0)
-        r = usernames_new(loop, &server->usernames);
+        r = usernames_new(loop, usernames_nss, &server->usernames);
     if (r == 0)
         r = grpc_server_new(loop, limits, accept_call, server, &server->grpc);
     if (r < 0) {

@@ -12,6 +12,7 @@
 #include "leased/rbac/principal.h"
 
 #define KEEP_MS     600000
+#define NAMELESS_MS 5000 /* it may get a name */
 #define ENTRIES_MAX 4096
 #define PATIENCE_MS 500
 #define ENTRY_BYTES (64 * 1024)
@@ -19,6 +20,7 @@
 /* One look-up on a thread of the pool; outlives everything if NSS hangs. */
 struct lookup {
     struct usernames *names; /* NULL: nobody wants it any more */
+    usernames_look_up_fn look_up;
     uint32_t uid;
     char name[PRINCIPAL_NAME_MAX + 1]; /* "" = none */
 };
@@ -32,10 +34,9 @@ struct asker {
 struct entry {
     uint32_t uid;
     char name[PRINCIPAL_NAME_MAX + 1];
-    bool known;
-    int64_t until_ms;      /* known: forget then */
-    struct lookup *lookup; /* under way */
-    struct loop_timer *patience;
+    int64_t until_ms;            /* forget it then */
+    struct lookup *lookup;       /* under way; NULL: name is what it said */
+    struct loop_timer *patience; /* runs from the first who waits on */
     struct asker *askers;
     struct usernames *names;
     UT_hash_handle hh;
@@ -43,16 +44,18 @@ struct entry {
 
 struct usernames {
     struct loop *loop;
+    usernames_look_up_fn look_up;
     struct entry *entries;
 };
 
-int usernames_new(struct loop *loop, struct usernames **ret)
+int usernames_new(struct loop *loop, usernames_look_up_fn look_up, struct usernames **ret)
 {
     struct usernames *names = calloc(1, sizeof *names);
 
     if (!names)
         return -ENOMEM;
     names->loop = loop;
+    names->look_up = look_up;
     *ret = names;
     return 0;
 }
@@ -97,34 +100,44 @@ static struct entry *find(struct usernames *names, uint32_t uid)
     struct entry *entry;
 
     HASH_FIND(hh, names->entries, &uid, sizeof uid, entry);
-    if (entry && entry->known && entry->until_ms < clock_mono_ms()) {
+    if (entry && !entry->lookup && entry->until_ms < clock_mono_ms()) {
         entry_free(entry);
         return NULL;
     }
     return entry;
 }
 
-const char *usernames_known(struct usernames *names, uint32_t uid)
+bool usernames_known(struct usernames *names, uint32_t uid, const char **ret)
 {
     const struct entry *entry;
 
     /* Nobody needs NSS to know root, least of all while the machine boots. */
+    *ret = uid == 0 ? "root" : NULL;
     if (uid == 0)
-        return "root";
+        return true;
     entry = find(names, uid);
-    return entry && entry->known && *entry->name ? entry->name : NULL;
+    if (!entry || entry->lookup)
+        return false;
+    *ret = *entry->name ? entry->name : NULL;
+    return true;
+}
+
+void usernames_nss(uint32_t uid, char *ret)
+{
+    struct passwd entry, *found = NULL;
+    char *buffer = malloc(ENTRY_BYTES);
+
+    if (buffer && getpwuid_r(uid, &entry, buffer, ENTRY_BYTES, &found) == 0 && found &&
+        strlen(found->pw_name) <= PRINCIPAL_NAME_MAX)
+        memcpy(ret, found->pw_name, strlen(found->pw_name) + 1);
+    free(buffer);
 }
 
 static void work(void *arg)
 {
     struct lookup *lookup = arg;
-    struct passwd entry, *found = NULL;
-    char *buffer = malloc(ENTRY_BYTES);
 
-    if (buffer && getpwuid_r(lookup->uid, &entry, buffer, ENTRY_BYTES, &found) == 0 && found &&
-        strlen(found->pw_name) <= PRINCIPAL_NAME_MAX)
-        memcpy(lookup->name, found->pw_name, strlen(found->pw_name) + 1);
-    free(buffer);
+    lookup->look_up(lookup->uid, lookup->name);
 }
 
 static void worked(int r, void *arg)
@@ -137,12 +150,9 @@ static void worked(int r, void *arg)
     if (entry) {
         entry->lookup = NULL;
         loop_timer_stop(entry->patience);
-        entry->known = r == 0;
-        entry->until_ms = clock_mono_ms() + KEEP_MS;
         memcpy(entry->name, lookup->name, sizeof entry->name);
+        entry->until_ms = r < 0 ? 0 : clock_mono_ms() + (*entry->name ? KEEP_MS : NAMELESS_MS);
         answer(entry, *entry->name ? entry->name : NULL);
-        if (!entry->known)
-            entry_free(entry);
     }
     free(lookup);
 }
@@ -159,6 +169,7 @@ static int start(struct entry *entry)
 
     if (r == 0) {
         lookup->names = entry->names;
+        lookup->look_up = entry->names->look_up;
         lookup->uid = entry->uid;
         r = loop_work_submit(entry->names->loop, work, worked, lookup);
     }
@@ -200,23 +211,24 @@ int usernames_ask(struct usernames *names, uint32_t uid, void (*done)(const char
                   void *arg)
 {
     struct entry *entry = find(names, uid);
-    struct asker *asker;
-    int r = 0;
+    struct asker *asker = calloc(1, sizeof *asker);
+    int r = asker ? 0 : -ENOMEM;
 
-    if (!entry)
+    if (r == 0 && !entry)
         r = make(names, uid, &entry);
-    else if (entry->known)
-        r = start(entry); /* known to have no name: ask again, it may have got one */
-    if (r < 0)
+    else if (r == 0 && !entry->lookup)
+        r = start(entry);
+    if (r < 0) {
+        free(asker);
         return r;
-    asker = calloc(1, sizeof *asker);
-    if (!asker)
-        return -ENOMEM;
+    }
+    /* Those who come later must not hold up those who wait already. */
+    if (!entry->askers)
+        loop_timer_start(entry->patience, PATIENCE_MS, 0);
     asker->done = done;
     asker->arg = arg;
     asker->next = entry->askers;
     entry->askers = asker;
-    loop_timer_start(entry->patience, PATIENCE_MS, 0);
     return 0;
 }
 

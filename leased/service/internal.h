@@ -10,7 +10,7 @@
 
 struct session;
 struct ticker;
-struct waiter;
+struct waits;
 
 struct service {
     struct service_options options;
@@ -18,8 +18,7 @@ struct service {
     bool leading;
     struct ticker *ticker;
     struct session *sessions;      /* of nodes, linked; session.c */
-    struct waiter *waiters;        /* acquires that wait for READY, linked; wait.c */
-    bool waiters_stale;            /* something changed that one of them may have waited for */
+    struct waits *waits;           /* acquires that wait for READY; wait.c */
     struct look_ahead *look_ahead; /* what nodes are to check next; session.c */
     char health[256];              /* what the engine says is wrong; empty = well */
 };

@@ -24,7 +24,10 @@ int service_new(const struct service_options *options, const struct service_deps
     service->options = *options;
     service->deps = *deps;
     r = ticker_new(service, &service->ticker);
+    if (r == 0)
+        r = waits_new(&service->waits);
     if (r < 0) {
+        ticker_free(service->ticker);
         free(service);
         return r;
     }
@@ -36,6 +39,7 @@ void service_free(struct service *service)
 {
     if (!service)
         return;
+    waits_free(service->waits);
     ticker_free(service->ticker);
     free(service->look_ahead);
     free(service);

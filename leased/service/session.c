@@ -228,22 +228,32 @@ static int check_hello(const Xce__V1__Hello *hello, struct err *err)
     return 0;
 }
 
-static int convert_members(Xce__V1__MemberReport *const *from, size_t n, Xce__V1__CmdMember ***ret)
+/* The words of item i of a list of what. */
+static int check_words(const char *what, size_t i, const ProtobufCBinaryData *reason,
+                       const ProtobufCBinaryData *detail, struct err *err)
+{
+    int r = text_require("reason", reason->data, reason->len, TEXT_NOTE_MAX, err);
+
+    if (r == 0)
+        r = text_require("detail", detail->data, detail->len, TEXT_NOTE_MAX, err);
+    return r < 0 ? err_prefix(err, r, "%s[%zu]", what, i) : 0;
+}
+
+static int convert_members(Xce__V1__MemberReport *const *from, size_t n, Xce__V1__CmdMember ***ret,
+                           struct err *err)
 {
     /* One block: the pointers, then what they point to. */
     Xce__V1__CmdMember **pointers = calloc(n ? n : 1, sizeof *pointers + sizeof **pointers);
     Xce__V1__CmdMember *items = (Xce__V1__CmdMember *)(void *)(pointers + n);
-    struct err err;
 
     if (!pointers)
         return -ENOMEM;
     for (size_t i = 0; i < n; i++) {
-        if (text_require("reason", from[i]->reason.data, from[i]->reason.len, TEXT_NOTE_MAX, &err) <
-                0 ||
-            text_require("detail", from[i]->detail.data, from[i]->detail.len, TEXT_NOTE_MAX, &err) <
-                0) {
+        int r = check_words("members", i, &from[i]->reason, &from[i]->detail, err);
+
+        if (r < 0) {
             free(pointers);
-            return -EINVAL;
+            return r;
         }
         xce__v1__cmd_member__init(&items[i]);
         items[i].uid = from[i]->uid;
@@ -359,7 +369,7 @@ static void said_hello(struct session *session, const Xce__V1__Hello *hello)
     int r = check_hello(hello, &err);
 
     if (r == 0)
-        r = convert_members(hello->proofs, hello->n_proofs, &say.proofs);
+        r = convert_members(hello->proofs, hello->n_proofs, &say.proofs, &err);
     if (r < 0) {
         finish(session, r, *err.text ? err.text : NULL);
         return;
@@ -401,6 +411,23 @@ static void reported(int r, const struct fsm_outcome *outcome, void *arg)
         finish(session, (int)outcome->code, outcome->message);
 }
 
+static int check_pools(const Xce__V1__Report *report, struct err *err)
+{
+    int r = 0;
+
+    if (report->n_pools > FSM_POOLS_MAX)
+        return err_set(err, -EINVAL, "pools: %zu of them, at most %d", report->n_pools,
+                       FSM_POOLS_MAX);
+    for (size_t i = 0; r == 0 && i < report->n_pools; i++) {
+        const ProtobufCBinaryData *pool = &report->pools[i]->pool;
+
+        r = text_check_pool((const char *)pool->data, pool->len, err);
+        if (r < 0)
+            r = err_prefix(err, r, "pools[%zu]", i);
+    }
+    return r;
+}
+
 static void warn_pools(const struct session *session, const Xce__V1__Report *report)
 {
     for (size_t i = 0; i < report->n_pools; i++) {
@@ -416,24 +443,21 @@ static void warn_pools(const struct session *session, const Xce__V1__Report *rep
     }
 }
 
-static int convert_blocks(const Xce__V1__Report *report, Xce__V1__CmdBlock ***ret)
+static int convert_blocks(const Xce__V1__Report *report, Xce__V1__CmdBlock ***ret, struct err *err)
 {
     size_t n = report->n_blocks;
     Xce__V1__CmdBlock **pointers = calloc(n ? n : 1, sizeof *pointers + sizeof **pointers);
     Xce__V1__CmdBlock *items = (Xce__V1__CmdBlock *)(void *)(pointers + n);
-    struct err err;
 
     if (!pointers)
         return -ENOMEM;
     for (size_t i = 0; i < n; i++) {
         const Xce__V1__BlockReport *block = report->blocks[i];
+        int r = check_words("blocks", i, &block->reason, &block->detail, err);
 
-        if (text_require("reason", block->reason.data, block->reason.len, TEXT_NOTE_MAX, &err) <
-                0 ||
-            text_require("detail", block->detail.data, block->detail.len, TEXT_NOTE_MAX, &err) <
-                0) {
+        if (r < 0) {
             free(pointers);
-            return -EINVAL;
+            return r;
         }
         xce__v1__cmd_block__init(&items[i]);
         items[i].uid = block->uid;
@@ -449,13 +473,17 @@ static void said_report(struct session *session, const Xce__V1__Report *report)
 {
     Xce__V1__Command command = XCE__V1__COMMAND__INIT;
     Xce__V1__CmdReport say = XCE__V1__CMD_REPORT__INIT;
-    int r = convert_members(report->members, report->n_members, &say.members);
+    struct err err = {{0}};
+    int r = check_pools(report, &err);
 
     if (r == 0)
-        r = convert_blocks(report, &say.blocks);
-    warn_pools(session, report);
+        r = convert_members(report->members, report->n_members, &say.members, &err);
+    if (r == 0)
+        r = convert_blocks(report, &say.blocks, &err);
+    if (r == 0)
+        warn_pools(session, report);
     if (r < 0) {
-        finish(session, r, NULL);
+        finish(session, r, *err.text ? err.text : NULL);
     } else if (report->n_members || report->n_blocks) {
         say.node.data = (uint8_t *)session->node;
         say.node.len = strlen(session->node);
@@ -477,6 +505,9 @@ static void said_heartbeat(struct session *session, const Xce__V1__Heartbeat *be
     Xce__V1__HeartbeatAck ack = XCE__V1__HEARTBEAT_ACK__INIT;
 
     ticker_heard(session->service->ticker, session->node, session->number, beat->watermark);
+    /* A node that does not read gets no answers that would only gather here. */
+    if (session->full)
+        return;
     ack.seq = beat->seq;
     ack.now_ms = engine_now_ms(session->service->deps.engine);
     message.body_case = XCE__V1__SESSION_DOWN__BODY_ACK;
@@ -604,7 +635,7 @@ bool session_sweep(struct service *service, const char *node, const ProtobufCBin
     struct session *session = served(service, node);
     char text[TEXT_NOTE_MAX + 1];
 
-    if (!session)
+    if (!session || session->full)
         return false;
     memcpy(text, reason->data, reason->len);
     text[reason->len] = '\0';

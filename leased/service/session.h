@@ -13,7 +13,7 @@ void session_elapse(struct service *service);
 /* What this replica knows of a node beyond the FSM: connected, heard. */
 void session_fill(const struct service *service, const char *node, Xce__V1__Node *ret);
 
-/* Tell the node to sweep now. false: it is not connected here. */
+/* Tell the node to sweep now. false: it is not connected here, or does not read what it is told. */
 bool session_sweep(struct service *service, const char *node, const ProtobufCBinaryData *reason);
 
 #endif

@@ -10,8 +10,8 @@
 #include "leased/service/internal.h"
 
 #define ROUND_MS 1000
-/* The loop stood still for so long that clients could not renew: no ttl may end of that. */
-#define STALL_MS  5000
+/* The loop stood still for so long that it did not hear renewals and heartbeats: no ttl may end, no node be lost of that. */
+#define STALL_MS  1000
 #define MARKS_MAX 4096
 
 /* What is known here of a node's voice. Kept while the process lives; nodes are few and known. */
@@ -127,7 +127,8 @@ static void marks_done(int r, const struct fsm_outcome *outcome, void *arg)
     voice->unsaid = voice->watermark > 0;
 }
 
-static void say_marks(struct ticker *ticker)
+/* At most MARKS_MAX of them; whether there may be more. */
+static bool say_some_marks(struct ticker *ticker)
 {
     Xce__V1__Command command = XCE__V1__COMMAND__INIT;
     Xce__V1__CmdWatermarks marks = XCE__V1__CMD_WATERMARKS__INIT;
@@ -158,6 +159,13 @@ static void say_marks(struct ticker *ticker)
     }
     free(items);
     free(pointers);
+    return marks.n_marks == MARKS_MAX;
+}
+
+static void say_marks(struct ticker *ticker)
+{
+    while (say_some_marks(ticker))
+        ;
 }
 
 /* Whether this watermark makes a node that was unknown a trusted one: not a matter to wait a second with. */
@@ -175,6 +183,9 @@ void ticker_heard(struct ticker *ticker, const char *node, uint64_t session, uin
 
     if (!voice)
         return;
+    /* Nobody can have looked through what is not there yet: the state is another, or the node is out of its mind. */
+    if (watermark > fsm_revision(service_fsm(ticker->service)))
+        watermark = 0;
     voice->heard_ms = ticker->service->deps.mono_ms();
     voice->heard_wall_ms = ticker->service->deps.wall_ms();
     if (voice->session != session || voice->watermark < watermark)
@@ -255,15 +266,24 @@ static void tick(struct ticker *ticker)
     service_propose_own(ticker->service, &command, ticked, ticker);
 }
 
+/* What was said meanwhile waits in the sockets and has not been read. */
+static void forgive_stall(struct ticker *ticker, int64_t stall_ms)
+{
+    struct voice *voice, *next;
+
+    log_warning(NULL, "the loop stood still for %lld ms: every lease gets a grace",
+                (long long)stall_ms);
+    propose_grace(ticker);
+    HASH_ITER(hh, ticker->voices, voice, next)
+    voice->heard_ms += stall_ms;
+}
+
 void ticker_elapse(struct ticker *ticker)
 {
     int64_t now_ms = ticker->service->deps.mono_ms();
 
-    if (now_ms - ticker->elapsed_ms > STALL_MS) {
-        log_warning(NULL, "the loop stood still for %lld ms: every lease gets a grace",
-                    (long long)(now_ms - ticker->elapsed_ms));
-        propose_grace(ticker);
-    }
+    if (now_ms - ticker->elapsed_ms > STALL_MS)
+        forgive_stall(ticker, now_ms - ticker->elapsed_ms);
     ticker->elapsed_ms = now_ms;
     tick(ticker);
     if (now_ms - ticker->round_ms < ROUND_MS)

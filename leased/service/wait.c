@@ -3,16 +3,54 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
+#include <uthash.h>
 
 #include "leased/service/internal.h"
 #include "leased/watch/lease_proto.h"
 #include "xce/v1/lease.pb-c.h"
 
+/* Found by the leases that it waits for, so that what changes elsewhere costs it nothing. */
 struct waiter {
     struct service *service;
     struct service_request *request;
-    struct waiter *next, **place; /* in service->waiters; place = what points here */
+    bool stale; /* one of its leases has changed */
+    TAILQ_ENTRY(waiter) stale_link;
+    uint32_t n;
+    struct wait_link {
+        LIST_ENTRY(wait_link) link;
+        struct waited *waited; /* NULL: not hooked */
+        struct waiter *waiter;
+    } links[];
 };
+
+/* A lease, and who waits for it. */
+struct waited {
+    uint64_t lease;
+    LIST_HEAD(, wait_link) links;
+    UT_hash_handle hh;
+};
+
+struct waits {
+    struct waited *leases;
+    TAILQ_HEAD(, waiter) stale;
+};
+
+int waits_new(struct waits **ret)
+{
+    struct waits *waits = calloc(1, sizeof *waits);
+
+    if (!waits)
+        return -ENOMEM;
+    TAILQ_INIT(&waits->stale);
+    *ret = waits;
+    return 0;
+}
+
+void waits_free(struct waits *waits)
+{
+    free(waits);
+}
 
 /* ---- the answer ---- */
 
@@ -68,83 +106,172 @@ void wait_reply_acquired(struct service *service, struct service_request *reques
         free(protos);
 }
 
-/* ---- waiting ---- */
+/* ---- who waits for what ---- */
 
-static void unlink_waiter(struct waiter *waiter)
+static void unhook(struct waiter *waiter)
 {
-    *waiter->place = waiter->next;
-    if (waiter->next)
-        waiter->next->place = waiter->place;
+    struct waits *waits = waiter->service->waits;
+
+    for (uint32_t i = 0; i < waiter->n; i++) {
+        struct waited *waited = waiter->links[i].waited;
+
+        if (!waited)
+            continue;
+        LIST_REMOVE(&waiter->links[i], link);
+        waiter->links[i].waited = NULL;
+        if (!LIST_EMPTY(&waited->links))
+            continue;
+        HASH_DEL(waits->leases, waited);
+        free(waited);
+    }
+}
+
+static struct waited *find_or_make(struct waits *waits, uint64_t lease)
+{
+    struct waited *waited;
+
+    HASH_FIND(hh, waits->leases, &lease, sizeof lease, waited);
+    if (waited)
+        return waited;
+    waited = calloc(1, sizeof *waited);
+    if (!waited)
+        return NULL;
+    waited->lease = lease;
+    LIST_INIT(&waited->links);
+    HASH_ADD(hh, waits->leases, lease, sizeof waited->lease, waited);
+    return waited;
+}
+
+/* Wait for these leases, and no longer for those of before. */
+static int hook(struct waiter *waiter, const uint64_t *leases)
+{
+    for (uint32_t i = 0; i < waiter->n; i++) {
+        struct wait_link *link = &waiter->links[i];
+
+        if (link->waited && link->waited->lease == leases[i])
+            continue;
+        unhook(waiter);
+        break;
+    }
+    for (uint32_t i = 0; i < waiter->n; i++) {
+        struct wait_link *link = &waiter->links[i];
+
+        if (link->waited)
+            continue;
+        link->waited = find_or_make(waiter->service->waits, leases[i]);
+        if (!link->waited)
+            return -ENOMEM;
+        link->waiter = waiter;
+        LIST_INSERT_HEAD(&link->waited->links, link, link);
+    }
+    return 0;
+}
+
+static void waiter_free(struct waiter *waiter)
+{
+    unhook(waiter);
+    if (waiter->stale)
+        TAILQ_REMOVE(&waiter->service->waits->stale, waiter, stale_link);
     free(waiter);
 }
 
 static void forget(struct service_request *request)
 {
-    unlink_waiter(request->pending);
+    waiter_free(request->pending);
 }
 
-/* Answer if the matter is decided. */
-static bool settle(struct service *service, struct service_request *request)
+/* ---- waiting ---- */
+
+/* Answer if the matter is decided; else what it waits for is in *ret. */
+static bool settle(struct service *service, struct service_request *request,
+                   struct fsm_request *ret)
 {
     const Xce__V1__AcquireRequest *message = (const Xce__V1__AcquireRequest *)request->message;
     const ProtobufCBinaryData *id = &message->request->id;
-    struct fsm_request state;
     int r = fsm_request_find(service_fsm(service), request->principal.key,
-                             strlen(request->principal.key), id->data, id->len, &state);
+                             strlen(request->principal.key), id->data, id->len, ret);
 
     if (r < 0)
         service_refuse(request, FSM_REQUEST_OLD, "the request was forgotten while it waited");
-    else if (state.waiting)
+    else if (ret->waiting)
         return false;
-    else if (state.code != FSM_OK)
-        service_refuse(request, (int)state.code, "%s", state.message);
+    else if (ret->code != FSM_OK)
+        service_refuse(request, (int)ret->code, "%s", ret->message);
     else
-        wait_reply_acquired(service, request, state.leases, state.n_leases);
+        wait_reply_acquired(service, request, ret->leases, ret->n_leases);
     return true;
+}
+
+static struct waiter *waiter_new(struct service *service, struct service_request *request,
+                                 const struct fsm_request *state)
+{
+    struct waiter *waiter = calloc(1, sizeof *waiter + state->n_leases * sizeof waiter->links[0]);
+
+    if (!waiter)
+        return NULL;
+    waiter->service = service;
+    waiter->request = request;
+    waiter->n = state->n_leases;
+    if (hook(waiter, state->leases) == 0)
+        return waiter;
+    waiter_free(waiter);
+    return NULL;
 }
 
 void wait_for_ready(struct service *service, struct service_request *request,
                     const struct fsm_outcome *outcome)
 {
+    struct fsm_request state;
     struct waiter *waiter;
 
     (void)outcome;
-    if (settle(service, request))
+    if (settle(service, request, &state))
         return;
-    waiter = calloc(1, sizeof *waiter);
+    waiter = waiter_new(service, request, &state);
     if (!waiter) {
         service_refuse(request, -ENOMEM, NULL);
         return;
     }
-    waiter->service = service;
-    waiter->request = request;
-    waiter->next = service->waiters;
-    waiter->place = &service->waiters;
-    if (waiter->next)
-        waiter->next->place = &waiter->next;
-    service->waiters = waiter;
     request->pending = waiter;
     request->cancel = forget;
 }
 
 void wait_changed(struct service *service, const struct fsm_change *change)
 {
-    if (change->kind == CHANGE_LEASE && change->lease->state != LEASE_GRANTED)
-        service->waiters_stale = true;
+    struct waits *waits = service->waits;
+    struct waited *waited;
+    struct wait_link *link;
+
+    if (change->kind != CHANGE_LEASE || change->lease->state == LEASE_GRANTED)
+        return;
+    HASH_FIND(hh, waits->leases, &change->lease->id, sizeof change->lease->id, waited);
+    if (!waited)
+        return;
+    LIST_FOREACH(link, &waited->links, link)
+    {
+        if (link->waiter->stale)
+            continue;
+        link->waiter->stale = true;
+        TAILQ_INSERT_TAIL(&waits->stale, link->waiter, stale_link);
+    }
 }
 
 void wait_flush(struct service *service)
 {
-    struct waiter *next;
+    struct waiter *waiter;
 
-    if (!service->waiters_stale)
-        return;
-    service->waiters_stale = false;
-    for (struct waiter *waiter = service->waiters; waiter; waiter = next) {
-        struct service_request *request = waiter->request;
+    while ((waiter = TAILQ_FIRST(&service->waits->stale))) {
+        struct fsm_request state;
+        bool over;
 
-        next = waiter->next;
-        if (settle(service, request))
-            unlink_waiter(waiter);
+        TAILQ_REMOVE(&service->waits->stale, waiter, stale_link);
+        waiter->stale = false;
+        over = settle(service, waiter->request, &state);
+        if (!over && hook(waiter, state.leases) < 0) {
+            service_refuse(waiter->request, -ENOMEM, NULL);
+            over = true;
+        }
+        if (over)
+            waiter_free(waiter);
     }
 }

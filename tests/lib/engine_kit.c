@@ -48,11 +48,17 @@ static void changed(const struct fsm_change *change, void *arg)
         kit->n_changes++;
     if (kit->history)
         history_changed(kit->history, fsm_incarnation(kit->fsm), change);
+    if (kit->also)
+        kit->also->change(change, kit->also->arg);
 }
 
 static void applied(void *arg)
 {
-    ((struct engine_kit *)arg)->n_applied++;
+    struct engine_kit *kit = arg;
+
+    kit->n_applied++;
+    if (kit->also)
+        kit->also->applied(kit->also->arg);
 }
 
 static void leader(bool leading, void *arg)

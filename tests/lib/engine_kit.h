@@ -23,6 +23,7 @@ struct engine_kit {
     struct engine *engine;
     struct history *history; /* NULL: without */
     struct engine_options options;
+    const struct engine_hooks *also; /* change and applied of it are called, too; may be NULL */
     bool leading, closed;
     int health;
     unsigned n_health; /* changes of it */

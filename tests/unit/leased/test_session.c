@@ -1,0 +1,333 @@
+/* Sessions of nodes, and what leased makes of their voices: on a real engine, with time in the test's hand. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "leased/fsm/fsm.h"
+#include "tests/lib/service_kit.h"
+
+static int setup(void **state)
+{
+    struct service_kit *kit = calloc(1, sizeof *kit);
+
+    service_kit_init(kit, 1024);
+    *state = kit;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    service_kit_done(*state);
+    free(*state);
+    return 0;
+}
+
+static const struct fsm_node *node(const struct service_kit *kit, const char *name)
+{
+    return fsm_node(kit->engine.fsm, name);
+}
+
+/* A node in session, through its first pass. */
+static void begin(struct service_kit *kit, struct kit_stream *stream, const char *name)
+{
+    kit_stream_open(kit, stream);
+    kit_stream_hello(stream, name);
+    service_kit_settle(kit);
+    assert_int_equal(stream->r, 0);
+    assert_true(stream->session > 0);
+    kit_stream_beat(stream, fsm_revision(kit->engine.fsm));
+    service_kit_settle(kit);
+    assert_int_equal(node(kit, name)->state, NODE_READY);
+}
+
+/* ---- the order of things ---- */
+
+static void session_that_begins_with_anything_else_is_ended(void **state)
+{
+    struct kit_stream stream;
+
+    kit_stream_open(*state, &stream);
+    kit_stream_beat(&stream, 1);
+    assert_int_equal(stream.r, -EINVAL);
+    assert_non_null(strstr(stream.message, "hello"));
+    kit_stream_beat(&stream, 1); /* what comes after the end is nothing */
+    kit_stream_end(&stream);
+}
+
+static void session_has_one_hello(void **state)
+{
+    struct kit_stream stream;
+
+    kit_stream_open(*state, &stream);
+    kit_stream_hello(&stream, "n2");
+    kit_stream_hello(&stream, "n2");
+    assert_int_equal(stream.r, -EINVAL);
+    service_kit_settle(*state);
+    assert_int_equal(stream.session, 0);
+    kit_stream_end(&stream);
+}
+
+static void session_that_ends_during_its_hello_is_gone(void **state)
+{
+    struct kit_stream stream;
+
+    kit_stream_open(*state, &stream);
+    kit_stream_hello(&stream, "n2");
+    kit_stream_end(&stream);
+    service_kit_settle(*state);
+    assert_non_null(node(*state, "n2"));
+}
+
+static void session_without_a_word_is_ended(void **state)
+{
+    struct kit_stream stream;
+
+    kit_stream_open(*state, &stream);
+    service_kit_elapse(*state, 9000);
+    assert_false(stream.finished);
+    service_kit_elapse(*state, 1200);
+    assert_int_equal(stream.r, -ETIME);
+    kit_stream_end(&stream);
+}
+
+static void session_anew_ends_the_one_before(void **state)
+{
+    struct kit_stream old, new;
+
+    begin(*state, &old, "n2");
+    kit_stream_open(*state, &new);
+    kit_stream_hello(&new, "n2");
+    service_kit_settle(*state);
+    assert_int_equal(old.r, FSM_IGNORED);
+    assert_true(new.session > old.session);
+    kit_stream_report(&old, ENGINE_KIT_UID, 1, XCE__V1__REPORT_KIND__REPORT_KIND_CLEAN);
+    kit_stream_end(&old);
+    kit_stream_end(&new);
+}
+
+/* ---- bad words ---- */
+
+static void session_hello_that_cannot_be_is_refused(void **state)
+{
+    static const struct {
+        const char *node, *machine, *boot, *word;
+    } rows[] = {
+        {"", "0123456789abcdef0123456789abcdef", "0123456789abcdef0123456789abcdef", "node"},
+        {"a b", "0123456789abcdef0123456789abcdef", "0123456789abcdef0123456789abcdef", "a b"},
+        {"n2", "0123456789ABCDEF0123456789abcdef", "0123456789abcdef0123456789abcdef", "machine"},
+        {"n2", "0123456789abcdef0123456789abcdef", "", "boot_id"},
+    };
+
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        Xce__V1__SessionUp up = XCE__V1__SESSION_UP__INIT;
+        Xce__V1__Hello hello = XCE__V1__HELLO__INIT;
+        struct kit_stream stream;
+
+        hello.node = (ProtobufCBinaryData){strlen(rows[i].node), (uint8_t *)rows[i].node};
+        hello.machine_id = (ProtobufCBinaryData){strlen(rows[i].machine),
+                                                 (uint8_t *)rows[i].machine};
+        hello.boot_id = (ProtobufCBinaryData){strlen(rows[i].boot), (uint8_t *)rows[i].boot};
+        up.body_case = XCE__V1__SESSION_UP__BODY_HELLO;
+        up.hello = &hello;
+        kit_stream_open(*state, &stream);
+        kit_stream_say(&stream, &up);
+        assert_int_equal(stream.r, -EINVAL);
+        assert_non_null(strstr(stream.message, rows[i].word));
+        kit_stream_end(&stream);
+    }
+}
+
+static void say_report(struct kit_stream *stream, Xce__V1__Report *report)
+{
+    Xce__V1__SessionUp up = XCE__V1__SESSION_UP__INIT;
+
+    up.body_case = XCE__V1__SESSION_UP__BODY_REPORT;
+    up.report = report;
+    kit_stream_say(stream, &up);
+}
+
+static void session_report_that_cannot_be_names_the_place(void **state)
+{
+    static const char *const words[] = {"members[0]: reason", "blocks[0]: detail", "pools[0]"};
+    Xce__V1__MemberReport member = XCE__V1__MEMBER_REPORT__INIT, *members[] = {&member};
+    Xce__V1__BlockReport block = XCE__V1__BLOCK_REPORT__INIT, *blocks[] = {&block};
+    Xce__V1__PoolCheckReport check = XCE__V1__POOL_CHECK_REPORT__INIT, *pools[] = {&check};
+
+    member.reason = (ProtobufCBinaryData){2, (uint8_t *)"\xff\xfe"};
+    block.detail = (ProtobufCBinaryData){3, (uint8_t *)"a\nb"};
+    check.pool = (ProtobufCBinaryData){5, (uint8_t *)"a\n\x1b[2"};
+    for (size_t i = 0; i < 3; i++) {
+        Xce__V1__Report report = XCE__V1__REPORT__INIT;
+        struct kit_stream stream;
+
+        begin(*state, &stream, "n2");
+        report.members = members;
+        report.blocks = blocks;
+        report.pools = pools;
+        report.n_members = i == 0;
+        report.n_blocks = i == 1;
+        report.n_pools = i == 2;
+        say_report(&stream, &report);
+        assert_int_equal(stream.r, -EINVAL);
+        if (!strstr(stream.message, words[i]))
+            fail_msg("%s: %s", words[i], stream.message);
+        kit_stream_end(&stream);
+    }
+}
+
+static void session_reports_of_what_is_not_change_nothing(void **state)
+{
+    struct service_kit *kit = *state;
+    struct kit_stream stream;
+    uint64_t revision;
+
+    begin(kit, &stream, "n2");
+    revision = fsm_revision(kit->engine.fsm);
+    for (int kind = 0; kind < 9; kind++)
+        for (int i = 0; i < 4; i++)
+            kit_stream_report(&stream, (uint32_t[]){0, 1000, ENGINE_KIT_UID - 1, UINT32_MAX}[i],
+                              (uint32_t[]){0, 1, 7, UINT32_MAX}[i], (Xce__V1__ReportKind)kind);
+    service_kit_settle(kit);
+    assert_false(stream.finished);
+    assert_int_equal(fsm_revision(kit->engine.fsm), revision);
+    kit_stream_end(&stream);
+}
+
+/* ---- who does not read ---- */
+
+static void session_that_does_not_read_gets_no_more_acks(void **state)
+{
+    struct kit_stream stream;
+    unsigned acks;
+
+    begin(*state, &stream, "n2");
+    acks = stream.n_acks;
+    kit_stream_beat(&stream, 0);
+    assert_int_equal(stream.n_acks, acks + 1);
+    stream.full = true;
+    for (int i = 0; i < 1000; i++)
+        kit_stream_beat(&stream, 0);
+    assert_int_equal(stream.n_acks, acks + 2);
+    stream.full = false;
+    service_node_session.writable(&stream.face);
+    kit_stream_beat(&stream, 0);
+    assert_int_equal(stream.n_acks, acks + 3);
+    kit_stream_end(&stream);
+}
+
+/* ---- watermarks ---- */
+
+static void watermark_of_the_future_ends_nothing(void **state)
+{
+    struct service_kit *kit = *state;
+    struct kit_stream stream;
+    uint64_t entries;
+
+    kit_stream_open(kit, &stream);
+    kit_stream_hello(&stream, "n2");
+    service_kit_settle(kit);
+    entries = kit->engine.n_applied;
+    for (int i = 0; i < 100; i++) {
+        kit_stream_beat(&stream, UINT64_MAX);
+        kit_stream_beat(&stream, fsm_revision(kit->engine.fsm) + 1);
+    }
+    service_kit_elapse(kit, 3000);
+    service_kit_settle(kit);
+    assert_int_equal(node(kit, "n2")->state, NODE_UNKNOWN);
+    assert_int_equal(node(kit, "n2")->watermark, 0);
+    assert_true(kit->engine.n_applied - entries < 10);
+    kit_stream_beat(&stream, fsm_revision(kit->engine.fsm));
+    service_kit_settle(kit);
+    assert_int_equal(node(kit, "n2")->state, NODE_READY);
+    kit_stream_end(&stream);
+}
+
+#define MANY 5000
+
+static void watermarks_of_many_nodes_are_all_told(void **state)
+{
+    struct service_kit *kit = *state;
+    struct kit_stream *streams = calloc(MANY, sizeof *streams);
+    unsigned told = 0;
+    char name[16];
+
+    for (int i = 0; i < MANY; i++) {
+        (void)snprintf(name, sizeof name, "m%d", i);
+        kit_stream_open(kit, &streams[i]);
+        kit_stream_hello(&streams[i], name);
+    }
+    service_kit_settle(kit);
+    for (int i = 0; i < MANY; i++)
+        kit_stream_beat(&streams[i], 1);
+    service_kit_elapse(kit, 900); /* one round */
+    service_kit_settle(kit);
+    for (int i = 0; i < MANY; i++) {
+        (void)snprintf(name, sizeof name, "m%d", i);
+        told += node(kit, name)->watermark == 1;
+        kit_stream_end(&streams[i]);
+    }
+    free(streams);
+    assert_int_equal(told, MANY);
+}
+
+/* ---- silence ---- */
+
+static void node_that_is_silent_is_lost(void **state)
+{
+    struct kit_stream stream;
+
+    begin(*state, &stream, "n2");
+    service_kit_elapse(*state, 29000);
+    assert_int_equal(node(*state, "n2")->state, NODE_READY);
+    service_kit_elapse(*state, 3000);
+    service_kit_settle(*state);
+    assert_int_equal(node(*state, "n2")->state, NODE_LOST);
+    kit_stream_end(&stream);
+}
+
+/* It is leased that heard nothing: what the nodes said waits in their sockets. */
+static void node_is_not_lost_by_a_loop_that_stood_still(void **state)
+{
+    struct kit_stream stream;
+
+    begin(*state, &stream, "n2");
+    service_kit_elapse(*state, 20000);
+    service_kit_stall(100000);
+    service_kit_elapse(*state, 2000);
+    service_kit_settle(*state);
+    assert_int_equal(node(*state, "n2")->state, NODE_READY);
+    service_kit_elapse(*state, 10000);
+    service_kit_settle(*state);
+    assert_int_equal(node(*state, "n2")->state, NODE_LOST);
+    kit_stream_end(&stream);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(session_that_begins_with_anything_else_is_ended),
+        TEST(session_has_one_hello),
+        TEST(session_that_ends_during_its_hello_is_gone),
+        TEST(session_without_a_word_is_ended),
+        TEST(session_anew_ends_the_one_before),
+        TEST(session_hello_that_cannot_be_is_refused),
+        TEST(session_report_that_cannot_be_names_the_place),
+        TEST(session_reports_of_what_is_not_change_nothing),
+        TEST(session_that_does_not_read_gets_no_more_acks),
+        TEST(watermark_of_the_future_ends_nothing),
+        TEST(watermarks_of_many_nodes_are_all_told),
+        TEST(node_that_is_silent_is_lost),
+        TEST(node_is_not_lost_by_a_loop_that_stood_still),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
