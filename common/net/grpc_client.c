@@ -17,7 +17,6 @@ enum {
     BACKOFF_FIRST_MS = 100,
     BACKOFF_MAX_MS = 5000,
     BACKOFF_JITTER_PERCENT = 20,
-    POOL_REQUESTS = 1024,
     FIXED_HEADERS = 8,
     WHY_BYTES = 400,
     HTTP_OK = 200,
@@ -107,7 +106,7 @@ static void request_recycle(struct grpc_request *request)
     if (timer)
         loop_timer_stop(timer);
     *request = (struct grpc_request){.timer = timer};
-    if (channel->n_pool >= POOL_REQUESTS) {
+    if (channel->n_pool >= H2_KEPT_MAX) {
         request_free(request);
         return;
     }
@@ -427,7 +426,6 @@ static size_t fill_headers(struct h2_header *ret, const char *path, const char *
         H2_HEADER(":authority", "localhost"),
         H2_HEADER("te", "trailers"),
         H2_HEADER("content-type", "application/grpc"),
-        H2_HEADER("user-agent", "xce-lease/" XCE_VERSION),
     };
     size_t n = 0;
 

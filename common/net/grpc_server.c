@@ -23,7 +23,6 @@
 enum {
     PATH_MAX_BYTES = 255,
     VALUE_MAX_BYTES = 63, /* of a header kept to be named in an error */
-    POOL_CALLS = 1024,
     POOL_META_BYTES = 1024,
     WHY_BYTES = 400,
 };
@@ -145,7 +144,7 @@ static void call_recycle(struct grpc_call *call)
     free(call->message);
     if (timer)
         loop_timer_stop(timer);
-    if (server->n_pool >= POOL_CALLS || meta_size > POOL_META_BYTES) {
+    if (server->n_pool >= H2_KEPT_MAX || meta_size > POOL_META_BYTES) {
         call_free(call);
         return;
     }

@@ -60,12 +60,15 @@ int grpc_context_init(struct grpc_context *context, struct loop *loop,
                       const struct grpc_limits *limits, const struct grpc_stream_ops *ops,
                       void (*idle)(void *arg), void *arg)
 {
+    int r;
+
     *context = (struct grpc_context){.loop = loop, .ops = ops, .idle = idle, .arg = arg};
     if (limits)
         context->limits = *limits;
     limits = &context->limits;
     fill_defaults(&context->limits);
     context->h2_limits = (struct h2_limits){
+        .pool = h2_pool_new(),
         .header_list_bytes = limits->header_list_bytes,
         .streams = limits->streams,
         .window_bytes = limits->window_bytes,
@@ -76,13 +79,17 @@ int grpc_context_init(struct grpc_context *context, struct loop *loop,
     };
     context->held_limit = HELD_MESSAGES * limits->message_bytes;
     TAILQ_INIT(&context->todo);
-    return loop_soon_new(loop, run, context, &context->soon);
+    r = context->h2_limits.pool ? loop_soon_new(loop, run, context, &context->soon) : -ENOMEM;
+    if (r < 0)
+        h2_pool_free(context->h2_limits.pool);
+    return r;
 }
 
 void grpc_context_done(struct grpc_context *context)
 {
     assert(TAILQ_EMPTY(&context->todo) && context->held_bytes == 0);
     loop_soon_free(context->soon);
+    h2_pool_free(context->h2_limits.pool);
 }
 
 void grpc_context_poke(struct grpc_context *context)

@@ -41,7 +41,7 @@ static int begin_frame(nghttp2_session *session, const nghttp2_frame_hd *head, v
     struct h2_conn *conn = arg;
 
     (void)session;
-    if (conn->doomed)
+    if (conn->doomed || !h2_conn_try(conn, 0))
         return NGHTTP2_ERR_CALLBACK_FAILURE;
     return h2_guard_frame(conn, head->type, head->flags, head->length)
                ? 0
@@ -172,9 +172,10 @@ static int frame_received(nghttp2_session *session, const nghttp2_frame *frame, 
     case NGHTTP2_PING:
         /* The peer has seen the notice of h2_conn_shutdown: what it opens from now on it opens knowingly. */
         if ((frame->hd.flags & NGHTTP2_FLAG_ACK) && conn->leaving)
-            (void)nghttp2_submit_goaway(conn->session, NGHTTP2_FLAG_NONE,
-                                        nghttp2_session_get_last_proc_stream_id(conn->session),
-                                        NGHTTP2_NO_ERROR, NULL, 0);
+            (void)h2_conn_try(
+                conn, nghttp2_submit_goaway(conn->session, NGHTTP2_FLAG_NONE,
+                                            nghttp2_session_get_last_proc_stream_id(conn->session),
+                                            NGHTTP2_NO_ERROR, NULL, 0));
         break;
     case NGHTTP2_GOAWAY:
         if (!conn->leaving) {
@@ -213,7 +214,7 @@ static void credit(struct h2_conn *conn)
     if (conn->uncredited == 0 || conn->broken ||
         conn->parked_bytes > CONNECTION_WINDOWS * conn->limits->window_bytes)
         return;
-    (void)nghttp2_session_consume_connection(conn->session, conn->uncredited);
+    (void)h2_conn_try(conn, nghttp2_session_consume_connection(conn->session, conn->uncredited));
     conn->uncredited = 0;
 }
 
@@ -228,7 +229,8 @@ void h2_consume(struct h2_stream *stream, size_t len)
     conn->parked_bytes -= len;
     stream->uncredited += len;
     if (stream->uncredited >= conn->limits->window_bytes / 4 && !stream->remote_ended) {
-        (void)nghttp2_session_consume_stream(conn->session, stream->id, stream->uncredited);
+        (void)h2_conn_try(
+            conn, nghttp2_session_consume_stream(conn->session, stream->id, stream->uncredited));
         stream->uncredited = 0;
         h2_flush_later(conn);
     }
@@ -342,6 +344,13 @@ static int new_session(struct h2_conn *conn)
 {
     nghttp2_session_callbacks *callbacks = NULL;
     nghttp2_option *option = NULL;
+    nghttp2_mem mem = {
+        .mem_user_data = conn->limits->pool,
+        .malloc = h2_pool_malloc,
+        .free = h2_pool_release,
+        .calloc = h2_pool_calloc,
+        .realloc = h2_pool_realloc,
+    };
     int r = nghttp2_session_callbacks_new(&callbacks);
 
     if (r == 0)
@@ -361,8 +370,9 @@ static int new_session(struct h2_conn *conn)
         nghttp2_option_set_max_settings(option, SETTINGS_MAX);
         nghttp2_option_set_max_continuations(option, CONTINUATIONS_MAX);
         nghttp2_option_set_stream_reset_rate_limit(option, no_reset_limit, no_reset_limit);
-        r = conn->server ? nghttp2_session_server_new2(&conn->session, callbacks, conn, option)
-                         : nghttp2_session_client_new2(&conn->session, callbacks, conn, option);
+        r = conn->server
+                ? nghttp2_session_server_new3(&conn->session, callbacks, conn, option, &mem)
+                : nghttp2_session_client_new3(&conn->session, callbacks, conn, option, &mem);
     }
     nghttp2_option_del(option);
     nghttp2_session_callbacks_del(callbacks);
@@ -453,6 +463,15 @@ void h2_conn_doom(struct h2_conn *conn, int r, uint32_t code, const char *format
     h2_flush_later(conn);
 }
 
+bool h2_conn_try(struct h2_conn *conn, int nghttp2_error)
+{
+    if (!nghttp2_is_fatal(nghttp2_error) && !h2_pool_short(conn->limits->pool))
+        return true;
+    conn->broken = true;
+    h2_conn_doom(conn, -ENOMEM, NGHTTP2_INTERNAL_ERROR, "out of memory");
+    return false;
+}
+
 /* The last frame, made by hand: the session may not be fit for it any more. */
 static void say_goaway(struct h2_conn *conn)
 {
@@ -495,10 +514,11 @@ void h2_conn_shutdown(struct h2_conn *conn)
         return;
     conn->leaving = true;
     if (conn->server) {
-        (void)nghttp2_submit_shutdown_notice(conn->session);
-        (void)nghttp2_submit_ping(conn->session, NGHTTP2_FLAG_NONE, NULL);
+        (void)h2_conn_try(conn, nghttp2_submit_shutdown_notice(conn->session));
+        (void)h2_conn_try(conn, nghttp2_submit_ping(conn->session, NGHTTP2_FLAG_NONE, NULL));
     } else {
-        (void)nghttp2_submit_goaway(conn->session, NGHTTP2_FLAG_NONE, 0, NGHTTP2_NO_ERROR, NULL, 0);
+        (void)h2_conn_try(conn, nghttp2_submit_goaway(conn->session, NGHTTP2_FLAG_NONE, 0,
+                                                      NGHTTP2_NO_ERROR, NULL, 0));
     }
     h2_flush_later(conn);
 }

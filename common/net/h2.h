@@ -22,8 +22,27 @@ struct h2_stream;
 struct loop;
 struct transport;
 
+/* Under AddressSanitizer nothing freed is kept for the next one: it would hide a use after free. */
+#if defined(__SANITIZE_ADDRESS__)
+#define H2_KEPT_MAX 0
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define H2_KEPT_MAX 0
+#endif
+#endif
+#ifndef H2_KEPT_MAX
+#define H2_KEPT_MAX 1024
+#endif
+
+/* Blocks that nghttp2 gave back, for the next call; bounded. Shared by the connections of a server or channel, and outlives
+ * them. NULL: no memory. */
+struct h2_pool;
+struct h2_pool *h2_pool_new(void);
+void h2_pool_free(struct h2_pool *pool);
+
 /* All must be set. */
 struct h2_limits {
+    struct h2_pool *pool;
     size_t header_list_bytes;
     unsigned streams;
     size_t window_bytes; /* of a stream; the connection's is four times that */

@@ -62,8 +62,19 @@ struct h2_conn {
 /* h2.c */
 void h2_conn_doom(struct h2_conn *conn, int r, uint32_t code, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
+/* What a call into nghttp2 gave: without memory the connection can not go on, or something would wait for ever. false:
+ * doomed. */
+bool h2_conn_try(struct h2_conn *conn, int nghttp2_error);
 void h2_conn_end(struct h2_conn *conn);
 void h2_stream_closed(struct h2_stream *stream, uint32_t error);
+
+/* h2_pool.c. The allocator, for nghttp2_mem; what it has given out of its reserve makes it short: then the connection at
+ * hand has to end. */
+bool h2_pool_short(const struct h2_pool *pool);
+void *h2_pool_malloc(size_t size, void *pool);
+void *h2_pool_calloc(size_t n, size_t size, void *pool);
+void *h2_pool_realloc(void *block, size_t size, void *pool);
+void h2_pool_release(void *block, void *pool);
 
 /* h2_send.c */
 int h2_send_init(struct h2_conn *conn);

@@ -128,7 +128,7 @@ static bool peer_dead(struct h2_conn *conn, int64_t now, int64_t *next)
     if (conn->settled && !conn->ping_out && now >= conn->heard_ms + wait) {
         conn->ping_out = true;
         conn->ping_ms = now;
-        (void)nghttp2_submit_ping(conn->session, NGHTTP2_FLAG_NONE, NULL);
+        (void)h2_conn_try(conn, nghttp2_submit_ping(conn->session, NGHTTP2_FLAG_NONE, NULL));
         h2_flush_later(conn);
     }
     *next = sooner(*next, (conn->ping_out ? conn->ping_ms : conn->heard_ms) + wait);
@@ -145,7 +145,7 @@ static bool idle_long(struct h2_conn *conn, int64_t now, int64_t *next)
         return false;
     if (conn->n_streams == 0 && now >= conn->empty_ms + wait) {
         conn->leaving = true;
-        (void)nghttp2_session_terminate_session(conn->session, NGHTTP2_NO_ERROR);
+        (void)h2_conn_try(conn, nghttp2_session_terminate_session(conn->session, NGHTTP2_NO_ERROR));
         h2_flush_later(conn);
         return true;
     }

@@ -197,7 +197,7 @@ static void resume_bursts(struct h2_conn *conn)
         TAILQ_REMOVE(&conn->resume, stream, resume_link);
         stream->resuming = false;
         stream->burst_bytes = 0;
-        (void)nghttp2_session_resume_data(conn->session, stream->id);
+        (void)h2_conn_try(conn, nghttp2_session_resume_data(conn->session, stream->id));
     }
 }
 
@@ -206,8 +206,11 @@ static void fill(struct h2_conn *conn)
 {
     while (conn->out_len + FILL_MARGIN <= LOOP_SCRATCH_BYTES) {
         const uint8_t *data;
-        ssize_t n = nghttp2_session_mem_send(conn->session, &data);
+        ssize_t n;
 
+        if (!h2_conn_try(conn, 0))
+            break;
+        n = nghttp2_session_mem_send(conn->session, &data);
         if (n == 0 && TAILQ_EMPTY(&conn->resume))
             break;
         if (n == 0) {
@@ -346,7 +349,7 @@ void h2_send_forget(struct h2_stream *stream)
 
 static bool is_open(const struct h2_stream *stream)
 {
-    return stream->conn && !stream->conn->dead;
+    return stream->conn && !stream->conn->dead && !stream->conn->broken;
 }
 
 int h2_request(struct h2_conn *conn, struct h2_stream *stream, const struct h2_header *headers,
@@ -359,6 +362,7 @@ int h2_request(struct h2_conn *conn, struct h2_stream *stream, const struct h2_h
     if (conn->dead || conn->doomed || conn->leaving || conn->broken)
         return -EPIPE;
     id = nghttp2_submit_request(conn->session, NULL, nv, to_nv(headers, n, nv), &provider, stream);
+    (void)h2_conn_try(conn, id < 0 ? id : 0);
     if (id < 0)
         return id == NGHTTP2_ERR_NOMEM ? -ENOMEM : -EPIPE;
     stream->conn = conn;
@@ -382,6 +386,7 @@ int h2_respond(struct h2_stream *stream, const struct h2_header *headers, size_t
         return -EPIPE;
     r = nghttp2_submit_response(stream->conn->session, stream->id, nv, to_nv(headers, n, nv),
                                 end ? NULL : &provider);
+    (void)h2_conn_try(stream->conn, r);
     if (r != 0)
         return r == NGHTTP2_ERR_NOMEM ? -ENOMEM : -EPIPE;
     stream->responded = true;
@@ -395,7 +400,8 @@ static void resume(struct h2_stream *stream)
 {
     if (stream->deferred) {
         stream->deferred = false;
-        (void)nghttp2_session_resume_data(stream->conn->session, stream->id);
+        (void)h2_conn_try(stream->conn,
+                          nghttp2_session_resume_data(stream->conn->session, stream->id));
     }
     h2_flush_later(stream->conn);
 }
@@ -440,8 +446,7 @@ void h2_finish(struct h2_stream *stream, bool drop)
         return;
     /* Trailers need no window, but nghttp2 asks for the end of the data only when there is one: do not wait for it. */
     if (conn->server && stream->queued_bytes == 0) {
-        if (submit_trailers(stream) != 0)
-            h2_conn_doom(conn, -ENOMEM, NGHTTP2_INTERNAL_ERROR, "out of memory");
+        (void)h2_conn_try(conn, submit_trailers(stream));
         h2_flush_later(conn);
     } else {
         resume(stream);
@@ -452,6 +457,8 @@ void h2_reset(struct h2_stream *stream, uint32_t error)
 {
     if (!is_open(stream))
         return;
-    (void)nghttp2_submit_rst_stream(stream->conn->session, NGHTTP2_FLAG_NONE, stream->id, error);
+    (void)h2_conn_try(
+        stream->conn,
+        nghttp2_submit_rst_stream(stream->conn->session, NGHTTP2_FLAG_NONE, stream->id, error));
     h2_flush_later(stream->conn);
 }

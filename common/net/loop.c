@@ -89,6 +89,7 @@ struct loop_poll {
     loop_poll_fn fn;
     void *arg;
     int fd;
+    int uv_events; /* what is watched */
 };
 
 /* libuv's codes are negated errno values on Linux, save a few of its own from -3000 down. */
@@ -632,9 +633,12 @@ static void poll_fired(uv_poll_t *handle, int status, int uv_events)
     struct loop_poll *poll = handle->data;
     unsigned events = 0;
 
-    /* libuv reports a bare error condition as a failure and stops watching. */
-    if (status < 0)
+    /* libuv takes an error condition for the end, drops what may still be read, and stops watching: go on. */
+    if (status < 0) {
         events = POLLERR;
+        uv_events = poll->uv_events;
+        (void)uv_poll_start(&poll->uv, uv_events, poll_fired);
+    }
     for (size_t i = 0; i < sizeof poll_bits / sizeof *poll_bits; i++)
         if (uv_events & poll_bits[i].uv)
             events |= poll_bits[i].poll;
@@ -672,6 +676,7 @@ void loop_poll_set(struct loop_poll *poll, unsigned events)
     for (size_t i = 0; i < sizeof poll_bits / sizeof *poll_bits; i++)
         if (events & poll_bits[i].poll)
             uv_events |= poll_bits[i].uv;
+    poll->uv_events = uv_events;
     if (uv_events)
         (void)uv_poll_start(&poll->uv, uv_events, poll_fired);
     else

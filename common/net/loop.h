@@ -56,7 +56,8 @@ int loop_signal_new(struct loop *loop, int signum, loop_signal_fn fn, void *arg,
                     struct loop_signal **ret);
 void loop_signal_free(struct loop_signal *sig);
 
-/* Watch a foreign descriptor (POLLIN, POLLOUT, POLLPRI of <poll.h>). The descriptor stays the caller's. */
+/* Watch a foreign descriptor (POLLIN, POLLOUT, POLLPRI of <poll.h>). The descriptor stays the caller's. An error or hang-up
+ * comes as POLLERR with all that is watched, again in each round until it is dealt with. */
 int loop_poll_new(struct loop *loop, int fd, unsigned events, loop_poll_fn fn, void *arg,
                   struct loop_poll **ret);
 void loop_poll_set(struct loop_poll *poll, unsigned events);

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -85,6 +84,7 @@ static void serve(const char *path, int ready_fd)
 
 struct bench {
     struct loop *loop;
+    pid_t server;
     struct grpc_channel *channels[CONNECTIONS];
     int64_t until_ns;
     unsigned outstanding;
@@ -138,18 +138,20 @@ static void start_call(struct grpc_channel *channel)
     grpc_request_half_close(request);
 }
 
-static int64_t cpu_ns(int who)
+/* CPU time of a process so far. */
+static int64_t cpu_ns(pid_t pid)
 {
-    struct rusage use;
+    struct timespec ts = {0};
+    clockid_t clock;
 
-    (void)getrusage(who, &use);
-    return ((int64_t)use.ru_utime.tv_sec + use.ru_stime.tv_sec) * 1000000000 +
-           ((int64_t)use.ru_utime.tv_usec + use.ru_stime.tv_usec) * 1000;
+    if (clock_getcpuclockid(pid, &clock) == 0)
+        (void)clock_gettime(clock, &ts);
+    return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
 }
 
 static void run_point(unsigned outstanding, unsigned connections, double seconds)
 {
-    int64_t from = now_ns(), cpu = cpu_ns(RUSAGE_SELF);
+    int64_t from = now_ns(), client = cpu_ns(getpid()), server = cpu_ns(bench.server);
 
     bench.until_ns = from + (int64_t)(seconds * 1e9);
     bench.calls = 0;
@@ -158,9 +160,10 @@ static void run_point(unsigned outstanding, unsigned connections, double seconds
     for (unsigned i = 0; i < outstanding; i++)
         start_call(bench.channels[i % connections]);
     loop_run(bench.loop);
-    (void)printf("calls_%u=%.0f client_cpu_us_per_call=%.2f\n", outstanding,
+    (void)printf("calls_%u=%.0f client_us_per_call=%.2f server_us_per_call=%.2f\n", outstanding,
                  (double)bench.calls / ((double)(now_ns() - from) / 1e9),
-                 (double)(cpu_ns(RUSAGE_SELF) - cpu) / 1e3 / (double)bench.calls);
+                 (double)(cpu_ns(getpid()) - client) / 1e3 / (double)bench.calls,
+                 (double)(cpu_ns(bench.server) - server) / 1e3 / (double)bench.calls);
 }
 
 static int by_value(const void *a, const void *b)
@@ -190,14 +193,13 @@ int main(int argc, char **argv)
     char folder[] = "/tmp/xce-bench-grpc-XXXXXX";
     char path[64], target[80], c;
     int ready[2];
-    pid_t child;
 
     if (!mkdtemp(folder) || pipe(ready) < 0)
         must(-1, folder);
     (void)snprintf(path, sizeof path, "%s/s", folder);
     (void)snprintf(target, sizeof target, "unix:%s", path);
-    child = fork();
-    if (child == 0) {
+    bench.server = fork();
+    if (bench.server == 0) {
         serve(path, ready[1]);
         _exit(0);
     }
@@ -216,9 +218,8 @@ int main(int argc, char **argv)
         grpc_channel_close(bench.channels[i], NULL, NULL);
     loop_run(bench.loop);
     loop_free(bench.loop);
-    (void)kill(child, SIGKILL);
-    (void)waitpid(child, NULL, 0);
-    (void)printf("server_cpu_s=%.2f\n", (double)cpu_ns(RUSAGE_CHILDREN) / 1e9);
+    (void)kill(bench.server, SIGKILL);
+    (void)waitpid(bench.server, NULL, 0);
     (void)unlink(path);
     (void)rmdir(folder);
     return 0;

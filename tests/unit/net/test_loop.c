@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -395,6 +396,38 @@ static void loop_poll_set_to_nothing_is_silent(void **state)
     loop_poll_free(f->poll);
 }
 
+static void read_two(int fd, unsigned events, void *arg)
+{
+    struct fixture *f = arg;
+    char two[2];
+    ssize_t n = read(fd, two, sizeof two);
+
+    assert_true(events & POLLIN);
+    if (n > 0) {
+        f->count += (int)n;
+    } else {
+        f->result = n < 0 ? errno : -1;
+        loop_poll_free(f->poll);
+    }
+}
+
+/* A peer that closes with bytes of ours unread: an error condition, with bytes of its own still to be read. */
+static void loop_poll_of_a_reset_socket_gives_all_bytes_first(void **state)
+{
+    struct fixture *f = *state;
+    int pair[2];
+
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    assert_int_equal(write(pair[0], "unread", 6), 6);
+    assert_int_equal(write(pair[1], "1234567890", 10), 10);
+    (void)close(pair[1]);
+    assert_int_equal(loop_poll_new(f->loop, pair[0], POLLIN, read_two, f, &f->poll), 0);
+    loop_run(f->loop);
+    assert_int_equal(f->count, 10);
+    assert_int_equal(f->result, ECONNRESET);
+    (void)close(pair[0]);
+}
+
 static void loop_poll_of_a_regular_file_is_refused(void **state)
 {
     struct fixture *f = *state;
@@ -552,6 +585,7 @@ int main(void)
         T(loop_signal_of_an_impossible_number_is_refused),
         T(loop_poll_may_free_itself_and_its_number_be_used_again),
         T(loop_poll_set_to_nothing_is_silent),
+        T(loop_poll_of_a_reset_socket_gives_all_bytes_first),
         T(loop_poll_of_a_regular_file_is_refused),
         T(loop_fd_shows_timers_defers_wakes_and_new_descriptors),
         T(loop_step_leaves_a_timer_started_in_it_visible),
