@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/clock.h"
 #include "common/daemon.h"
@@ -24,6 +25,7 @@
 
 #define ELAPSE_MS   50
 #define CLOSE_MS    2000
+#define SETTLE_MS   500
 #define RING_BYTES  (8u << 20)
 #define SOCKET_MODE 0666
 
@@ -94,7 +96,8 @@ static void stop(struct server *server, int r)
     server->r = r;
     daemon_stopping("stopping");
     log_info(LOG_FIELDS(.message_id = LOG_ID_STOPPING), "stopping");
-    loop_timer_stop(server->elapse);
+    if (server->elapse) /* else it is over before it began */
+        loop_timer_stop(server->elapse);
     if (server->rpc)
         rpc_server_close(server->rpc, CLOSE_MS, rpc_closed, server);
     else
@@ -415,6 +418,11 @@ int server_run(struct conf **conf)
     if (r < 0)
         stop(&server, r);
     loop_run(server.loop);
+    /* Everything is closed and on disk: a look-up that hangs in some name service is not waited for. */
+    if (!loop_work_settle(server.loop, SETTLE_MS)) {
+        log_warning(NULL, "a look-up of accounts hangs: ending without it");
+        _exit(server.r < 0);
+    }
     loop_signal_free(server.terminate);
     loop_signal_free(server.interrupt);
     loop_signal_free(server.reload);

@@ -723,3 +723,17 @@ int loop_work_submit(struct loop *loop, loop_fn fn, loop_work_done_fn done, void
     kick(loop);
     return 0;
 }
+
+bool loop_work_settle(struct loop *loop, int64_t timeout_ms)
+{
+    int64_t until_ms = loop_now_fresh_ms() + timeout_ms, left_ms = timeout_ms;
+    struct work *work;
+
+    LIST_FOREACH(work, &loop->works, link)
+    (void)uv_cancel((uv_req_t *)&work->req);
+    while (!LIST_EMPTY(&loop->works) && left_ms > 0) {
+        loop_step(loop, left_ms < 50 ? (int)left_ms : 50);
+        left_ms = until_ms - loop_now_fresh_ms();
+    }
+    return LIST_EMPTY(&loop->works);
+}

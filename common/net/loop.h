@@ -5,6 +5,7 @@
 #ifndef XCE_COMMON_NET_LOOP_H
 #define XCE_COMMON_NET_LOOP_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -66,6 +67,10 @@ void loop_poll_free(struct loop_poll *poll);
 /* Run work on a thread of the pool, then done on the loop (always, exactly once, r = 0 or -ECANCELED). */
 typedef void (*loop_work_done_fn)(int r, void *arg);
 int loop_work_submit(struct loop *loop, loop_fn work, loop_work_done_fn done, void *arg);
+
+/* Give work under way so long to end, and its done to run; work that has not begun is cancelled. Whether none is left:
+ * loop_free would wait for it. */
+bool loop_work_settle(struct loop *loop, int64_t timeout_ms);
 
 /* fn runs soon, before the loop waits again: how an answer keeps its promise never to run inside the call. Cannot be
  * taken back: arg must live until then. 0; -ENOMEM. */

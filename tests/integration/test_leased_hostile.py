@@ -160,6 +160,59 @@ print(peer.code_of(ask))
 """)
         self.assertIn("is over and its uid is free again", out)
 
+    # ---- starts and stops ----
+
+    def second(self, socket, state):
+        conf = os.path.join(self.leased.folder, "second.conf")
+        with open(conf, "w") as f:
+            f.write("[leased]\nSocket = %s\nStateDir = %s\n" % (socket, state))
+        run = subprocess.run([os.path.join(peer.BUILD, "leased/leased"), "--config", conf], capture_output=True,
+                             text=True, timeout=30)
+        return run.returncode, run.stderr
+
+    def test_second_leased_is_refused_and_harms_nothing(self):
+        self.pool()
+        self.node()
+        lease = self.client.acquire().leases[0]
+        code, text = self.second(self.leased.socket + ".2", self.leased.state)
+        self.assertEqual(code, 1, text)
+        self.assertIn("engine.db: another process has it open", text)
+        code, text = self.second(self.leased.socket, self.leased.state + ".2")
+        self.assertEqual(code, 1, text)
+        self.assertIn("another leased serves it", text)
+        self.assertEqual(self.client.get(lease=lease.lease).lease.uid, lease.uid)
+        self.client.acquire()
+
+    def test_unusable_state_folder_is_an_error_that_names_it(self):
+        afile = os.path.join(self.leased.folder, "file")
+        with open(afile, "w"):
+            pass
+        code, text = self.second(self.leased.socket + ".2", afile)
+        self.assertEqual(code, 1, text)
+        self.assertIn(afile, text)
+
+    def test_stop_does_not_wait_for_a_name_service_that_hangs(self):
+        shim = os.path.join(self.leased.folder, "hang.so")
+        subprocess.run(["gcc", "-shared", "-fPIC", "-xc", "-o", shim, "-"], check=True, text=True,
+                       input="#include <unistd.h>\nint getpwuid_r(void);\n"
+                             "int getpwuid_r(void) { for (;;) pause(); }\n")
+        self.leased.stop()
+        self.leased.preload = ["env", "ASAN_OPTIONS=verify_asan_link_order=0", "LD_PRELOAD=" + shim]
+        self.leased.start()
+        self.pool()
+        self.node()
+        owner = self.m["lease"].OwnerSpec(name=b"alice", uid=1234, gid=1234)
+        calls = []
+        for _ in range(8):
+            ask = self.client.request(self.m["lease"].AcquireRequest())
+            ask.leases.add(nodes=[b"n1"], owner=owner, gids=[4])
+            calls.append(self.client.lease.Acquire.future(ask, timeout=60))
+        self.client.acquire()
+        began = time.monotonic()
+        self.assertEqual(self.leased.stop(), 0)
+        self.assertLess(time.monotonic() - began, 5)
+        self.assertEqual({call.code().name for call in calls}, {"UNAVAILABLE"})
+
 
 if __name__ == "__main__":
     unittest.main()
