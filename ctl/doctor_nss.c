@@ -176,10 +176,11 @@ void doctor_check_nscd(struct doctor *doctor)
         if (!caches(copy, databases[i]))
             continue;
         cached = true;
-        doctor_found(doctor, SEVERITY_ERROR, "nscd",
+        /* noded empties its caches at each change; what nscd is asked in between may still be one change old. */
+        doctor_found(doctor, SEVERITY_WARNING, "nscd",
                      "in /etc/nscd.conf: enable-cache passwd no, enable-cache group no; or remove "
                      "nscd",
-                     "nscd runs and caches %s: it goes on showing leases that are over",
+                     "nscd runs and caches %s: for a moment it may show a lease that is over",
                      databases[i]);
     }
     if (!cached)
