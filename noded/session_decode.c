@@ -16,16 +16,10 @@ static bool uid_valid(uint32_t uid)
     return uid >= XCE_UID_MIN && uid <= XCE_UID_MAX;
 }
 
-/* "lease 12 of alice": what passwd shows, so no ':' and nothing that is not printable ASCII. */
+/* "lease 12": everybody reads passwd, so neither owner nor job is in it. */
 static void gecos_make(const Xce__V1__Lease *lease, char ret[static XCE_GECOS_LEN_MAX + 1])
 {
-    const char *owner = lease->owner ? lease->owner->name : "";
-
-    (void)snprintf(ret, XCE_GECOS_LEN_MAX + 1, "lease %llu of %s", (unsigned long long)lease->lease,
-                   *owner ? owner : "nobody");
-    for (char *p = ret; *p; p++)
-        if (*p < ' ' || *p > '~' || *p == ':' || *p == ',')
-            *p = '_';
+    (void)snprintf(ret, XCE_GECOS_LEN_MAX + 1, "lease %llu", (unsigned long long)lease->lease);
 }
 
 static int proof_decode(const Xce__V1__Member *member, struct state_lease *ret, struct err *err)
