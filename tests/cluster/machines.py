@@ -160,9 +160,11 @@ class Machine:
         pid = self.init_pid()
         if pid is None:
             raise Error(f'{self.name} is not running')
-        # A cgroup of its own inside the machine's: what is run there is frozen and killed with it.
+        # A cgroup of its own inside the machine's: what is run there is frozen and killed with it. The command itself ends
+        # with the one who runs it here.
         return ['/bin/bash', '-c', 'mkdir -p "$1" && echo $$ >"$1/cgroup.procs" && shift && exec "$@"', 'vcluster',
-                f'{self.cgroup}/payload/vcluster', 'nsenter', '-t', str(pid), '-a', '--', 'env', '-i', *self.environment()]
+                f'{self.cgroup}/payload/vcluster', 'nsenter', '-t', str(pid), '-a', '--', 'setpriv', '--pdeathsig', 'KILL', 'env',
+                '-i', *self.environment()]
 
     @staticmethod
     def environment():

@@ -1,0 +1,234 @@
+#!/usr/bin/python3
+"""The life of a lease on a booted machine: granted, named, run under, given back, proved clean, given out again."""
+import json
+import re
+
+import lib
+from leases import FIRST, LeaseCase, Watcher
+
+# A process that asks for a name ten times a second, in the map it opened at the start, and writes each change of answer.
+ASK = '''
+import pwd, sys, time
+before = None
+while True:
+    try:
+        now = str(pwd.getpwnam(sys.argv[1]).pw_uid)
+    except KeyError:
+        now = "none"
+    if now != before:
+        print(now, flush=True)
+        before = now
+    time.sleep(0.1)
+'''
+# Leaves what a job can leave without a sandbox: files, shared memory, a message queue, a process with its own session.
+LITTER = '''
+touch /tmp/litter-$1 /var/tmp/litter-$1 /dev/shm/litter-$1 /run/lock/litter-$1
+mkdir -p /tmp/litter-dir-$1/a/b && touch /tmp/litter-dir-$1/a/b/c
+ipcmk -M 4096 -S 1 -Q >/dev/null
+/usr/bin/python3 - $1 <<'P'
+import ctypes, os, sys
+rt = ctypes.CDLL(None, use_errno=True)
+if rt.mq_open(b"/litter-" + sys.argv[1].encode(), os.O_CREAT | os.O_RDWR, 0o600, None) < 0:
+    sys.exit(os.strerror(ctypes.get_errno()))
+P
+setsid sleep 1000 </dev/null >/dev/null 2>&1 &
+'''
+
+
+class Run(LeaseCase):
+    def test_every_service_agrees(self):
+        lease = self.acquire(job='j1')
+        uid, name = lease['uid'], lease['name']
+        self.assertEqual(lease['state'], 'active')
+        entry = [name, 'x', str(uid), str(uid)]
+        self.assertEqual(self.names(uid)[:4], entry)
+        self.assertEqual(self.names(name)[:4], entry)
+        for key in (uid, name):
+            self.assertEqual(self.ok('n1', 'getent', 'group', key).split(':')[:3], [name, 'x', str(uid)])
+        self.assertEqual(self.ok('n1', 'id', name), f'uid={uid}({name}) gid={uid}({name}) groups={uid}({name})')
+        for user in (uid, name):
+            self.assertEqual(self.ok('n1', 'systemd-run', '--wait', '--pipe', '-q', '-p', f'User={user}', 'id', '-un'), name)
+        self.release(lease)
+
+    def test_print_systemd_run(self):
+        text = self.ok('n1', 'sh', '-c', 'args=$(leasectl acquire --job p1 --wait --print systemd-run) && '
+                       'eval "systemd-run --wait --pipe -q $args sh -c \'id -un; id -u; cat /proc/self/cgroup\'"')
+        name, uid, *cgroup = text.splitlines()
+        lease = self.json('n1', 'leasectl', 'show', '--job', 'p1', '--json')
+        self.assertEqual((name, int(uid)), (lease['name'], lease['uid']))
+        self.assertIn(f'/xce-{uid}-{lease["epoch"]}.slice/', ''.join(cgroup))
+        self.release(lease)
+
+    def test_print_systemd_run_unquoted(self):
+        """As people write it: $(...) without quotes."""
+        name = self.ok('n1', 'sh', '-c', 'systemd-run --wait --pipe -q $(leasectl acquire --job p2 --wait --print systemd-run) id -un')
+        self.assertEqual(name, self.json('n1', 'leasectl', 'show', '--job', 'p2', '--json')['name'])
+        self.ok('n1', 'leasectl', 'release', '--job', 'p2')
+
+    def test_uid_without_lease(self):
+        uid = self.range[1]
+        self.assertEqual(self.run_in('n1', 'getent', 'passwd', uid).returncode, 2)
+        self.assertEqual(self.run_in('n1', 'getent', 'group', uid).returncode, 2)
+        done = self.run_in('n1', 'systemd-run', '--wait', '--pipe', '-q', '-p', f'User={uid}', 'id', '-un')
+        self.assertEqual(done.returncode, 217, done.stderr)
+
+    def test_rounds_never_miss(self):
+        for i in range(lib.count(20, 200)):
+            lease = self.acquire(job=f'round-{i}')
+            done = self.run_in('n1', 'systemd-run', '--wait', '--pipe', '-q', '-p', f'User={lease["uid"]}', 'id', '-un')
+            self.assertEqual((done.returncode, done.stdout.strip()), (0, lease['name']), f'round {i}: {done.stderr}')
+            self.release(lease)
+
+    def test_exec(self):
+        done = self.run_in('n1', 'leasectl', 'exec', '--job', 'j2', '--wait=clean', '--', 'sh', '-c',
+                           'id; touch /tmp/x; ipcmk -M 64 >/dev/null; setsid sleep 100 & exit 3')
+        self.assertEqual(done.returncode, 3, done.stdout + done.stderr)
+        uid = int(re.search(r'uid=(\d+)\(xce-', done.stdout)[1])
+        self.assertEqual(self.remains(uid), [])
+        self.assertEqual(self.run_in('n1', 'ls', '/tmp/x').returncode, 2)
+
+    def test_exec_passes_streams_and_signals(self):
+        done = self.run_in('n1', 'leasectl', 'exec', '--job', 'j3', '--', 'sh', '-c', 'cat; echo err >&2; kill -9 $$', input='in\n')
+        self.assertEqual((done.returncode, done.stdout), (128 + 9, 'in\n'), done.stderr)
+        self.assertIn('err\n', done.stderr)
+
+    def test_exec_of_nothing(self):
+        self.assertEqual(self.run_in('n1', 'leasectl', 'exec', '--job', 'j4', '--', '/no/such/program').returncode, 127)
+        self.wait(lambda: self.run_in('n1', 'leasectl', 'show', '--job', 'j4').returncode == 3, 20, 'j4 holds nothing')
+
+
+class GiveBack(LeaseCase):
+    cooldown = '3s'
+
+    def litter(self, lease):
+        """Leave all that can be left under a lease, in its slice and out of it."""
+        uid = lease['uid']
+        self.ok('n1', 'systemd-run', '-q', '--wait', '--pipe', '-p', f'User={lease["name"]}', '-p', 'KillMode=none', '--slice',
+                f'xce-{uid}-{lease["epoch"]}.slice', 'sh', '-c', LITTER, 'sh', uid)
+        self.ok('n1', 'sh', '-c', 'setsid setpriv --reuid $1 --regid $1 --clear-groups sleep 1000 </dev/null >/dev/null 2>&1 &', 'sh',
+                uid)
+        # The group alone, and one more session of root's.
+        self.ok('n1', 'sh', '-c', 'setsid setpriv --groups $1 sleep 1000 </dev/null >/dev/null 2>&1 &', 'sh', uid)
+        self.wait(lambda: len(self.processes(uid)) >= 3, 10, f'three processes of {uid}')
+        self.assertGreaterEqual(len(self.remains(uid)), 3 + 6 + 3)
+
+    def test_everything_left_goes(self):
+        watcher = Watcher(self.cluster)
+        self.addCleanup(watcher.close)
+        lease = self.acquire()
+        self.litter(lease)
+        self.release(lease, '--wait=clean')
+        self.assertEqual(self.remains(lease['uid']), [])
+        self.assertEqual(self.names(lease['uid'])[0], lease['name'], 'it has a name until it is retired')
+        self.wait_free(lease)
+        self.assertIsNone(self.names(lease['uid']))
+        self.wait(lambda: 'free' in watcher.states(lease['lease']), 10, 'the watcher sees it free')
+        states = watcher.states(lease['lease'])
+        order = ['granted', 'active', 'draining', 'normalising', 'cooling', 'retired', 'free']
+        self.assertEqual(states, [s for s in order if s in states])
+        self.assertLessEqual({'draining', 'cooling', 'retired', 'free'}, set(states))
+
+    def test_longest_unused_first_and_no_name_comes_back(self):
+        first = FIRST + 8192
+        self.make_pool('small', first, first + 3, '--cooldown', '1s')
+        lease = self.acquire(pool='small')
+        asks = self.cluster.start_in('n1', '/usr/bin/python3', '-c', ASK, lease['name'], stdout=-1)
+        self.addCleanup(lambda: (asks.kill(), asks.wait(), asks.stdout.close()))
+        self.assertEqual(asks.stdout.readline(), f'{lease["uid"]}\n')
+        self.release(lease)
+        self.wait_free(lease)
+        self.assertEqual(asks.stdout.readline(), 'none\n')
+        others = []
+        for _ in range(3):
+            other = self.acquire(pool='small')
+            self.assertNotEqual(other['uid'], lease['uid'], 'longer unused ones come first')
+            others.append(other)
+        self.assertEqual(len({o['uid'] for o in others}), 3)
+        again = self.acquire(pool='small')
+        self.assertEqual((again['uid'], again['epoch']), (lease['uid'], lease['epoch'] + 1))
+        self.assertIsNone(self.names(lease['name']))
+        self.assertEqual(self.names(again['uid'])[0], again['name'])
+        done = self.run_in('n1', 'systemd-run', '--wait', '--pipe', '-q', '-p', f'User={lease["name"]}', 'id')
+        self.assertEqual(done.returncode, 217, 'the old name runs nothing')
+        full = self.run_in('n1', 'leasectl', 'acquire', '--pool', 'small', '--job', 'full')
+        self.assertEqual(full.returncode, 6, full.stderr)
+        asks.kill()
+        self.assertEqual(asks.stdout.read(), '', 'the old name never resolved again')
+        for each in [again, *others]:
+            self.release(each)
+
+    def run_as(self, uid):
+        """root starts something under a uid that it has no right to: the unit's name."""
+        unit = f'stray-{uid}-{self.next_number()}'
+        self.ok('n1', 'systemd-run', '-q', '--unit', unit, '-p', f'User={uid}', 'sleep', '1000')
+        self.assertNotEqual(self.processes(uid), [])
+        return unit
+
+    def ends_before_free(self, lease):
+        """The stray dies at the next pass, and the uid is not free as long as it lives."""
+
+        def dead():
+            state = self.state(lease)
+            alive = self.processes(lease['uid'])
+            self.assertFalse(alive and state == 'free', 'free under a living process')
+            return not alive
+
+        self.wait(dead, 20, lambda: f'the stray dies:\n{self.explain(lease)}')
+        self.wait_free(lease)
+        self.assertEqual(self.remains(lease['uid']), [])
+
+    def noded(self, signal):
+        self.ok('n1', 'systemctl', 'kill', '--kill-whom=main', f'--signal={signal}', 'noded')
+
+    def test_stray_while_draining(self):
+        lease = self.acquire()
+        self.noded('STOP')
+        self.addCleanup(self.noded, 'CONT')
+        self.release(lease)
+        self.assertEqual(self.state(lease), 'draining')
+        self.run_as(lease['uid'])
+        self.noded('CONT')
+        self.ends_before_free(lease)
+
+    def test_stray_while_cooling(self):
+        lease = self.acquire()
+        self.release(lease)
+        self.wait(lambda: self.state(lease) == 'cooling', 20, lambda: f'it cools:\n{self.explain(lease)}')
+        self.run_as(lease['uid'])
+        self.ends_before_free(lease)
+
+    def test_stray_while_retired(self):
+        lease = self.acquire()
+        self.release(lease)
+        self.wait(lambda: self.state(lease) == 'cooling', 20, lambda: f'it cools:\n{self.explain(lease)}')
+        self.noded('STOP')
+        self.addCleanup(self.noded, 'CONT')
+        self.wait(lambda: self.state(lease) == 'retired', 20, 'it is retired')
+        self.run_as(lease['uid'])
+        self.assertEqual(self.state(lease), 'retired', 'not free without a look by noded')
+        self.noded('CONT')
+        self.ends_before_free(lease)
+
+    def test_stray_without_lease(self):
+        """A uid of the range that nobody holds is guarded too."""
+        uid = self.range[1]
+        self.ok('n1', 'sh', '-c', 'setsid setpriv --reuid $1 --regid $1 --clear-groups sleep 1000 </dev/null >/dev/null 2>&1 &', 'sh', uid)
+        self.ok('n1', 'leasectl', 'node', 'sweep', 'n1')
+        self.wait(lambda: not self.processes(uid), 70, 'the stray dies')
+
+    def test_live_lease_is_left_alone(self):
+        lease = self.acquire()
+        unit = f'job-{lease["uid"]}'
+        self.ok('n1', 'systemd-run', '-q', '--unit', unit, '-p', f'User={lease["name"]}', '--slice',
+                f'xce-{lease["uid"]}-{lease["epoch"]}.slice', 'sleep', '1000')
+        for restart in (('restart', 'noded'), ('restart', 'leased'), ('kill', '--signal=KILL', 'noded')):
+            self.ok('n1', 'systemctl', *restart)
+            self.wait_ready()
+            self.assertEqual(self.ok('n1', 'systemctl', 'is-active', unit), 'active', restart)
+            self.assertEqual(self.names(lease['uid'])[0], lease['name'])
+        self.release(lease, '--wait=clean')
+        self.assertEqual(self.processes(lease['uid']), [])
+        self.wait_free(lease)
+
+
+lib.main()
