@@ -540,6 +540,34 @@ static void lease_that_is_free_last_says_free(void **state)
     assert_null(fsm_lease(kit.fsm, id));
 }
 
+/* More than a few pages of them, all at once, all gone, and again. */
+static void leases_by_the_hundred_come_and_go(void **state)
+{
+    static struct kit_grant grants[500];
+    struct kit many;
+
+    kit_start(&many, 500, 1);
+    many.light = true;
+    for (uint32_t round = 1; round <= 3; round++) {
+        assert_int_equal(kit_acquire_many(&many, grants, 500), FSM_OK);
+        assert_int_equal(kit_acquire(&many, &grants[0]), FSM_EXHAUSTED);
+        for (uint32_t i = 0; i < 500; i++) {
+            uint64_t id = fsm_lease_of_uid(many.fsm, KIT_FIRST_UID + i)->id;
+
+            assert_int_equal(kit_lease(&many, id)->epoch, round);
+            kit_release(&many, id, NULL);
+            kit_report(&many, "n1", id, KIT_CLEAN, NULL);
+        }
+        assert_null(fsm_verify(many.fsm));
+        kit_elapse(&many, 300000);
+        kit_watermarks(&many);
+        assert_int_equal(kit_counts(&many).free, 500);
+        assert_null(fsm_verify(many.fsm));
+        assert_null(fsm_lease_next(many.fsm, 0));
+    }
+    kit_done(&many);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, three_nodes, end)
 
 int main(void)
@@ -572,6 +600,7 @@ int main(void)
         TEST(lease_retired_is_free_when_its_last_witness_is_lost),
         TEST(lease_waits_for_a_lost_member_even_if_it_was_clean),
         TEST(lease_that_is_free_last_says_free),
+        cmocka_unit_test(leases_by_the_hundred_come_and_go),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
