@@ -65,8 +65,11 @@ static int check(const void *settings, struct err *err)
         else if (r < 0)
             (void)err_prefix(err, r, "noded.LocalRoots");
     }
-    if (r == 0 && *noded->node)
+    if (r == 0 && *noded->node) {
         r = text_check_node(noded->node, strlen(noded->node), err);
+        if (r < 0)
+            (void)err_prefix(err, r, "noded.Node");
+    }
     if (r == 0 && noded->guard_idle_ms < noded->guard_ms)
         r = err_set(err, -EINVAL, "noded.GuardIdle: is below noded.Guard");
     return r;

@@ -80,8 +80,8 @@ static void ask_next(struct ask *ask)
     struct collide_question q = {.kind = COLLIDE_UIDS};
     size_t left = ask->n_uids - ask->asked;
 
-    if (left == 0) {
-        ask_finish(ask, false);
+    if (left == 0 || atomic_load(&ask->n->stopping)) {
+        ask_finish(ask, left > 0);
         return;
     }
     q.n = left < COLLIDE_UIDS_MAX ? (uint32_t)left : COLLIDE_UIDS_MAX;

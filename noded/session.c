@@ -172,7 +172,8 @@ static void end_because(struct session *s, const char *why)
 
 void session_again(struct session *s, const char *why)
 {
-    end_because(s, why);
+    if (s)
+        end_because(s, why);
 }
 
 /* ---- up ---- */
@@ -463,7 +464,7 @@ void session_say(struct session *s, enum state_say what, const struct state_verd
     ProtobufCBinaryData detail;
     Xce__V1__MemberReport *report;
 
-    if (!s->welcomed)
+    if (!s || !s->welcomed)
         return;
     report = said_new(sizeof(*report), about->detail, &detail);
     xce__v1__member_report__init(report);
@@ -481,7 +482,7 @@ void session_block(struct session *s, uint32_t uid, unsigned reason, const char 
     ProtobufCBinaryData text;
     Xce__V1__BlockReport *report;
 
-    if (!s->welcomed)
+    if (!s || !s->welcomed)
         return;
     report = said_new(sizeof(*report), detail, &text);
     xce__v1__block_report__init(report);
@@ -499,7 +500,7 @@ void session_pool_check(struct session *s, const char *pool, bool passed, const 
     size_t len = strlen(pool);
     char *name;
 
-    if (!s->welcomed)
+    if (!s || !s->welcomed)
         return;
     report = said_new(sizeof(*report) + len + 1, detail, &text);
     name = (char *)(report + 1);
@@ -514,7 +515,7 @@ void session_pool_check(struct session *s, const char *pool, bool passed, const 
 
 void session_watermark(struct session *s, uint64_t revision)
 {
-    if (!s->welcomed || revision <= s->watermark)
+    if (!s || !s->welcomed || revision <= s->watermark)
         return;
     s->watermark = revision;
     s->watermark_new = true;

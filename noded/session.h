@@ -82,7 +82,7 @@ const char *session_server(const struct session *session);
 /* Why there is none: the last error; "" = none yet. */
 const char *session_trouble(const struct session *session);
 
-/* ---- said in order, in as few messages as possible; nothing outside of a session ---- */
+/* ---- said in order, in as few messages as possible; nothing outside of a session, or to NULL ---- */
 
 void session_say(struct session *session, enum state_say what, const struct state_verdict *about);
 void session_block(struct session *session, uint32_t uid, unsigned reason, const char *detail);

@@ -1,0 +1,417 @@
+#!/usr/bin/python3
+"""noded against a real leased, on this machine: what it makes ready, ends, sweeps, proves, and how it comes through its
+own death and leased's. Needs root. No uid of a pool here is anybody's: each run has a range of its own."""
+import ctypes
+import os
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import peer
+
+COUNT = 64
+FIRST = 0x71000000 + (os.getpid() % 65536) * COUNT
+CONFIG = "Heartbeat = 100ms\nLostAfter = 30s"
+LONG = os.environ.get("XCE_TEST_LONG") == "1"
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+class Noded:
+    """A noded of its own, beside a leased."""
+
+    def __init__(self, leased, more="", name="n1"):
+        self.folder = os.path.join(leased.folder, "noded")
+        self.runtime, self.state = os.path.join(self.folder, "run"), os.path.join(self.folder, "state")
+        self.conf, self.log = os.path.join(self.folder, "noded.conf"), os.path.join(self.folder, "noded.log")
+        self.map = os.path.join(self.runtime, "uidmap")
+        self.process = None
+        os.makedirs(self.runtime, exist_ok=True)
+        with open(self.conf, "w") as f:
+            f.write("[noded]\nServer = unix:%s\nNode = %s\nRuntimeDir = %s\nStateDir = %s\nGuard = 500ms\nLogLevel = debug\n%s\n"
+                    % (leased.socket, name, self.runtime, self.state, more))
+
+    def start(self, prefix=()):
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen([*prefix, os.path.join(peer.BUILD, "noded/noded"), "--config", self.conf],
+                                            stderr=log, stdout=log)
+        return self
+
+    def run(self):
+        """Start one that is expected to end by itself: exit code and what it said."""
+        done = subprocess.run([os.path.join(peer.BUILD, "noded/noded"), "--config", self.conf], capture_output=True,
+                              text=True, timeout=30)
+        return done.returncode, done.stderr
+
+    def said(self):
+        with open(self.log, errors="replace") as f:
+            return f.read()
+
+    def kill(self):
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def stop(self):
+        if self.process and self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+            try:
+                self.process.wait(timeout=20)
+            except subprocess.TimeoutExpired:
+                self.kill()
+                raise
+        return self.process.returncode if self.process else None
+
+    def record(self, uid):
+        """(epoch, state, flags) as the map has it, None without one. Offsets: xce/map.h."""
+        try:
+            with open(self.map, "rb") as f:
+                page = f.read(4096)
+                n_ranges, = struct.unpack_from("<I", page, 76)
+                records_at, = struct.unpack_from("<Q", page, 80)
+                for i in range(n_ranges):
+                    first, count, record, _ = struct.unpack_from("<4I", page, 128 + 16 * i)
+                    if first <= uid < first + count:
+                        f.seek(records_at + 128 * (record + uid - first))
+                        seq, epoch = struct.unpack("<2I", f.read(8))
+                        f.seek(24, 1)
+                        state, flags = f.read(2)
+                        return (epoch, state, flags) if seq else None
+        except FileNotFoundError:
+            pass
+        return None
+
+
+class NodedTest(unittest.TestCase):
+    keep_log = os.environ.get("NODED_LOG")
+
+    def setUp(self):
+        if os.geteuid() != 0:
+            self.skipTest("needs root")
+        self.leased = peer.Leased(CONFIG).start()
+        self.noded = Noded(self.leased)
+        self.client = self.leased.client()
+        self.m = self.client.m
+        self.children = []
+
+    def tearDown(self):
+        for child in self.children:
+            child.kill()
+            child.wait()
+        self.client.close()
+        code = self.noded.stop()
+        self.leased.stop()
+        if self.keep_log and os.path.exists(self.noded.log):
+            with open(self.keep_log, "a") as f:
+                f.write("==== %s\n%s" % (self.id(), self.noded.said()))
+        self.leased.__exit__()
+        # Told to stop it ends in order, or was not up yet; it has not crashed.
+        self.assertIn(code, (None, 0, -signal.SIGTERM))
+
+    # ---- the world's words ----
+
+    def begin(self, **settings):
+        """noded runs, the pool is there, the node may have leases."""
+        self.noded.start()
+        settings = {"cooldown_ms": 1000, "ready_timeout_ms": 8000, **settings}
+        self.client.create_pool(first=FIRST, count=COUNT, **settings)
+        self.ready()
+
+    def is_ready(self):
+        try:
+            node = self.client.node.Get(self.m["node"].NodeKey(node=b"n1"), timeout=10).node
+        except peer.grpc.RpcError:
+            return False  # not there yet, or leased is not
+        return node.state == self.m["node"].NODE_STATE_READY and node.connected
+
+    def ready(self):
+        peer.until(self.is_ready, what="the node to be ready")
+
+    def acquire(self, **more):
+        return self.client.acquire(wait=True, timeout=20, **more).leases[0]
+
+    def lease(self, lease):
+        try:
+            return self.client.get(lease=lease.lease).lease
+        except peer.grpc.RpcError as error:
+            if error.code() == peer.grpc.StatusCode.NOT_FOUND:
+                return None
+            raise
+
+    def free(self, lease, seconds=20):
+        peer.until(lambda: self.lease(lease) is None, seconds=seconds, what="uid %d to be free" % lease.uid)
+
+    def member(self, lease):
+        now = self.lease(lease)
+        return now.nodes[0] if now else None
+
+    def run_as(self, uid, *command, group=None):
+        child = subprocess.Popen(["setpriv", "--reuid", str(uid), "--regid", str(group or uid), "--clear-groups", *command])
+        self.children.append(child)
+
+        def became():
+            with open("/proc/%d/status" % child.pid) as f:
+                return "Uid:\t%d" % uid in f.read() or child.poll() is not None
+        peer.until(became, what="the child to change its uid")
+        return child
+
+    def killed(self, child, seconds=15):
+        self.assertEqual(peer.until(lambda: child.poll() is not None and child.returncode, seconds=seconds,
+                                    what="the process to be killed"), -signal.SIGKILL)
+
+    # ---- life of a lease ----
+
+    def test_lease_is_here_swept_and_free(self):
+        self.begin()
+        lease = self.acquire()
+        epoch, state, flags = self.noded.record(lease.uid)
+        self.assertEqual((epoch, flags & 3), (lease.epoch, 1))
+        self.assertIn(state, (1, 2))
+        child = self.run_as(lease.uid, "sleep", "1000")
+        path = "/tmp/xce-test-noded.%d" % lease.uid
+        with open(path, "w"):
+            os.chown(path, lease.uid, lease.uid)
+        shm = libc.shmget(0, 4096, 0o600)
+        buffer = struct.pack("<iIIIIHHHHQQ", 0, lease.uid, lease.uid, 0, 0, 0o600, 0, 0, 0, 0, 0) + bytes(200)
+        self.assertEqual(libc.shmctl(shm, 1, buffer), 0)  # IPC_SET
+        time.sleep(1.2)  # longer than a guard pass: what is here is left alone
+        self.assertIsNone(child.poll())
+        self.client.release(lease)
+        self.killed(child)
+        self.free(lease)
+        self.assertFalse(os.path.exists(path))
+        self.assertEqual(libc.shmctl(shm, 2, ctypes.create_string_buffer(512)), -1)  # IPC_STAT
+        self.assertEqual(self.noded.record(lease.uid)[1], 0)
+
+    def test_uid_comes_again_last_and_under_a_new_epoch(self):
+        self.begin()
+        first = self.acquire()
+        self.client.release(first)
+        self.free(first)
+        seen = []
+        for _ in range(COUNT):
+            lease = self.acquire()
+            seen.append(lease.uid)
+            self.client.release(lease)
+        self.assertEqual(seen[-1], first.uid)
+        self.assertEqual(len(set(seen)), COUNT)
+        self.assertEqual(lease.epoch, first.epoch + 1)
+
+    def test_dirty_until_the_last_thing_goes(self):
+        self.begin()
+        lease = self.acquire()
+        shm = libc.shmget(0, 4096, 0o600)
+        libc.shmat.restype = ctypes.c_void_p
+        libc.shmdt.argtypes = [ctypes.c_void_p]
+        at = libc.shmat(shm, None, 0)
+        buffer = struct.pack("<iIIIIHHHHQQ", 0, lease.uid, lease.uid, 0, 0, 0o600, 0, 0, 0, 0, 0) + bytes(200)
+        self.assertEqual(libc.shmctl(shm, 1, buffer), 0)
+        self.client.release(lease)
+        peer.until(lambda: self.member(lease).reason == "ipc-shm", what="a dirty report")
+        self.assertTrue(self.lease(lease).quarantined)
+        self.assertEqual(libc.shmdt(at), 0)
+        self.free(lease)
+
+    def test_stray_dies_wherever_it_is_not_here(self):
+        self.begin()
+        lease = self.acquire()
+        self.client.release(lease)
+        stray = self.run_as(lease.uid, "sleep", "1000")
+        self.killed(stray)
+        self.free(lease)
+        # Of a uid that nobody has: told at once.
+        self.client.node.Sweep(self.client.request(self.m["node"].NodeVerbRequest(node=b"n1", reason=b"test")), timeout=10)
+        stray = self.run_as(FIRST + COUNT - 1, "sleep", "1000")
+        self.client.node.Sweep(self.client.request(self.m["node"].NodeVerbRequest(node=b"n1", reason=b"test")), timeout=10)
+        self.killed(stray)
+        peer.until(lambda: "not here" in self.noded.said(), what="the stray to be logged")
+
+    def test_process_from_before_does_not_become_part_of_a_lease(self):
+        self.begin()
+        uids = range(FIRST, FIRST + 3)
+        strays = {uid: self.run_as(uid, "sleep", "1000") for uid in uids}
+        for _ in range(3):
+            lease = self.acquire()
+            self.assertNotIn(lease.uid, [uid for uid, stray in strays.items() if stray.poll() is None])
+        for stray in strays.values():
+            self.killed(stray, 30)
+
+    # ---- deaths ----
+
+    def test_noded_dies_again_and_again(self):
+        """No lease is lost, no process of one, none is doubled, and everything goes on."""
+        self.begin()
+        held = self.acquire()
+        child = self.run_as(held.uid, "sleep", "1000")
+        for turn in range(40 if LONG else 10):
+            lease = self.client.acquire(wait=False, timeout=20).leases[0]
+            time.sleep(0.003 * turn)
+            self.noded.kill()
+            self.client.release(lease)
+            self.noded.start()
+            self.ready()
+            self.assertIsNone(child.poll())
+            epoch, _, flags = self.noded.record(held.uid)
+            self.assertEqual((epoch, flags & 3), (held.epoch, 1))
+        self.assertEqual(self.lease(held).state, self.m["lease"].LEASE_STATE_ACTIVE)
+        self.client.release(held)
+        self.killed(child)
+        self.free(held)
+        self.free(lease)
+
+    def test_noded_killed_and_map_lost_ends_nothing_that_was_admitted(self):
+        self.begin()
+        lease = self.acquire()
+        child = self.run_as(lease.uid, "sleep", "1000")
+        self.noded.kill()
+        os.unlink(self.noded.map)
+        self.noded.start()
+        self.ready()
+        self.assertEqual(self.noded.record(lease.uid)[2] & 3, 1)
+        self.assertIsNone(child.poll())
+
+    def test_state_lost_with_the_map_ends_what_runs(self):
+        self.begin()
+        lease = self.acquire()
+        child = self.run_as(lease.uid, "sleep", "1000")
+        self.noded.kill()
+        os.unlink(self.noded.map)
+        os.unlink(os.path.join(self.noded.state, "epochs"))
+        self.noded.start()
+        self.killed(child)
+        self.free(lease)
+
+    def test_restart_in_order_is_trusted(self):
+        self.begin()
+        lease = self.acquire()
+        child = self.run_as(lease.uid, "sleep", "1000")
+        self.assertEqual(self.noded.stop(), 0)
+        self.noded.start()
+        self.ready()
+        self.assertIn("ended in order", self.noded.said())
+        self.assertIsNone(child.poll())
+        self.acquire()
+
+    def test_leased_dies_and_comes_back(self):
+        self.begin()
+        lease = self.acquire()
+        child = self.run_as(lease.uid, "sleep", "1000")
+        self.leased.kill()
+        peer.until(lambda: "no session" in self.noded.said(), what="noded to notice")
+        self.leased.start()
+        self.ready()
+        peer.until(lambda: self.member(lease).proof == self.m["lease"].MEMBER_PROOF_READY, what="ready to be said again")
+        self.assertIsNone(child.poll())
+        self.client.release(lease)
+        self.killed(child)
+        self.free(lease)
+
+    def test_lease_released_while_noded_is_away_is_swept_when_it_is_back(self):
+        self.begin()
+        lease = self.acquire()
+        child = self.run_as(lease.uid, "sleep", "1000")
+        self.noded.kill()
+        self.client.release(lease)
+        self.assertIsNone(child.poll())
+        self.noded.start()
+        self.killed(child)
+        self.free(lease)
+
+    def test_validity_ends_what_is_here(self):
+        self.begin(validity_ms=1500)
+        lease = self.acquire()
+        child = self.run_as(lease.uid, "sleep", "1000")
+        self.leased.kill()
+        self.killed(child)
+        self.assertEqual(self.noded.record(lease.uid)[2] & 3, 3)
+        self.leased.start()
+        self.ready()
+        self.free(lease)
+
+    def test_validity_counts_over_a_restart(self):
+        self.begin(validity_ms=2500)
+        lease = self.acquire()
+        child = self.run_as(lease.uid, "sleep", "1000")
+        self.leased.kill()
+        self.noded.kill()
+        time.sleep(1)
+        self.noded.start()
+        self.killed(child)
+
+    # ---- what can not be ----
+
+    def test_damaged_epochs_refuse_to_start_and_say_what_to_do(self):
+        self.begin()
+        for _ in range(3):
+            self.acquire()
+        self.assertEqual(self.noded.stop(), 0)
+        path = os.path.join(self.noded.state, "epochs")
+        with open(path, "r+b") as f:
+            f.seek(26)
+            f.write(b"\xff")
+        code, said = self.noded.run()
+        self.assertEqual(code, 1)
+        self.assertIn(path, said)
+        self.assertIn("move the file away", said)
+        os.unlink(path)
+        self.noded.start()
+        self.ready()
+
+    def test_two_nodeds_do_not_share_a_machine(self):
+        self.begin()
+        code, said = self.noded.run()
+        self.assertEqual(code, 1)
+        self.assertIn("lock", said)
+        self.acquire()
+
+    def test_full_runtime_folder_refuses_and_recovers(self):
+        """A map of 4 MiB of records does not fit a tmpfs of 1 MiB: no lease is ready, nothing crashes; with room it goes on."""
+        mount = "mount -t tmpfs -o size=1m none %s && exec \"$@\"" % self.noded.runtime
+        self.noded.start(prefix=["unshare", "-m", "sh", "-c", mount, "sh"])
+        self.client.create_pool(first=0x73000000, count=65536, cooldown_ms=1000, ready_timeout_ms=8000)
+        self.ready()
+        with self.assertRaises(peer.grpc.RpcError) as failed:
+            self.acquire()
+        self.assertIn("no-space", failed.exception.details())
+        subprocess.run(["nsenter", "-m", "-t", str(self.noded.process.pid), "mount", "-o", "remount,size=64m",
+                        self.noded.runtime], check=True)
+        peer.until(lambda: "there is room again" in self.noded.said(), what="the map to be made")
+        self.assertTrue(self.acquire().uid)
+
+    def test_bad_configuration_names_the_place(self):
+        for line, word in (("Guard = soon", "Guard"), ("Colour = red", "Colour"), ("Server = tcp:7623", "Server"),
+                           ("Node = a b", "Node"), ("LocalRoots = /", "LocalRoots")):
+            with tempfile.NamedTemporaryFile("w", suffix=".conf") as f:
+                f.write("[noded]\n%s\n" % line)
+                f.flush()
+                done = subprocess.run([os.path.join(peer.BUILD, "noded/noded"), "--config", f.name, "--check-config"],
+                                      capture_output=True, text=True, timeout=10)
+                self.assertEqual(done.returncode, 2, line)
+                self.assertIn(word, done.stderr)
+
+    def test_reload_takes_new_roots_and_keeps_the_old_on_error(self):
+        self.begin()
+        root = os.path.join(self.leased.folder, "scratch")
+        os.makedirs(root)
+        with open(self.noded.conf, "a") as f:
+            f.write("LocalRoots = %s\n" % root)
+        self.noded.process.send_signal(signal.SIGHUP)
+        peer.until(lambda: "read again" in self.noded.said(), what="the reload")
+        with open(self.noded.conf, "a") as f:
+            f.write("Nonsense = 1\n")
+        self.noded.process.send_signal(signal.SIGHUP)
+        peer.until(lambda: "old settings go on" in self.noded.said(), what="the refusal")
+        lease = self.acquire()
+        path = os.path.join(root, "left")
+        with open(path, "w"):
+            os.chown(path, lease.uid, lease.uid)
+        self.client.release(lease)
+        self.free(lease)
+        self.assertFalse(os.path.exists(path))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

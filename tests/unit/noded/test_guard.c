@@ -1,0 +1,141 @@
+/* When passes are made and what they are worth. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "noded/state_guard.h"
+
+#define FAST 5000
+#define IDLE 60000
+
+static struct guard new_guard(void)
+{
+    struct guard g;
+
+    guard_init(&g, &(struct guard_limits){FAST, IDLE});
+    return g;
+}
+
+/* A pass at now that takes that long. */
+static bool pass(struct guard *g, int64_t now_ms, int64_t took_ms, uint64_t revision, bool clean)
+{
+    guard_begin(g, now_ms, revision);
+    assert_int_equal(guard_next_ms(g, true, true), INT64_MAX);
+    return guard_end(g, now_ms + took_ms, clean);
+}
+
+static void guard_first_pass_is_at_once(void **state)
+{
+    struct guard g = new_guard();
+
+    assert_int_equal(guard_next_ms(&g, false, false), 0);
+}
+
+/* What is known, and when the next pass begins after one at 100000 that took 10 ms and was clean, at revision 7. */
+static void guard_cadence_table(void **state)
+{
+    static const struct {
+        bool named, complete, wanted;
+        uint64_t awaited;
+        int64_t next_ms;
+    } cases[] = {
+        {false, true, false, 0, 100000 + IDLE},
+        {true, true, false, 0, 100000 + FAST},
+        {false, true, false, 7, 100000 + IDLE},
+        {false, true, false, 8, 100010 + 90},
+        {true, true, false, 8, 100010 + 90},
+        /* It could not raise the watermark. */
+        {true, false, false, 8, 100000 + FAST},
+        {false, true, true, 0, 100010 + 90},
+        {false, false, true, 0, 100010 + 90},
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct guard g = new_guard();
+        assert_true(pass(&g, 100000, 10, 7, true));
+        if (cases[i].wanted)
+            guard_want(&g);
+        guard_await(&g, cases[i].awaited);
+        if (guard_next_ms(&g, cases[i].named, cases[i].complete) != cases[i].next_ms)
+            fail_msg("case %zu", i);
+    }
+}
+
+static void guard_rests_nine_times_as_long_as_it_took(void **state)
+{
+    struct guard g = new_guard();
+
+    (void)pass(&g, 100000, 0, 7, true);
+    guard_want(&g);
+    assert_int_equal(guard_next_ms(&g, true, true), 100000 + 20);
+    (void)pass(&g, 200000, 1000, 8, true);
+    guard_want(&g);
+    assert_int_equal(guard_next_ms(&g, true, true), 201000 + 9000);
+    assert_int_equal(guard_next_ms(&g, true, true), 210000);
+}
+
+static void guard_what_does_not_go_away_slows_it_down_to_the_cadence(void **state)
+{
+    struct guard g = new_guard();
+    int64_t now = 100000, gap = 0;
+
+    for (int i = 0; i < 20; i++) {
+        assert_false(pass(&g, now, 10, 7, false));
+        int64_t next = guard_next_ms(&g, true, true);
+        assert_true(next - now - 10 >= gap);
+        gap = next - now - 10;
+        assert_true(gap <= FAST);
+        now = next;
+    }
+    assert_int_equal(gap, FAST);
+    assert_true(pass(&g, now, 10, 7, true));
+    guard_want(&g);
+    assert_int_equal(guard_next_ms(&g, true, true), now + 10 + 90);
+}
+
+static void guard_watermark_is_the_revision_at_the_beginning_of_a_clean_pass(void **state)
+{
+    struct guard g = new_guard();
+
+    assert_false(pass(&g, 1000, 1, 5, false));
+    assert_int_equal(g.watermark, 0);
+    assert_true(pass(&g, 2000, 1, 6, true));
+    assert_int_equal(g.watermark, 6);
+    /* Not again, not back, not without knowing all up to some revision. */
+    assert_false(pass(&g, 3000, 1, 6, true));
+    assert_false(pass(&g, 4000, 1, 5, true));
+    assert_false(pass(&g, 5000, 1, 0, true));
+    assert_int_equal(g.watermark, 6);
+}
+
+static void guard_pass_counts_under_its_own_session_alone(void **state)
+{
+    struct guard g = new_guard();
+
+    assert_true(pass(&g, 1000, 1, 5, true));
+    guard_begin(&g, 2000, 6);
+    guard_session(&g);
+    assert_int_equal(g.watermark, 0);
+    assert_false(guard_end(&g, 2001, true));
+    assert_int_equal(g.watermark, 0);
+    /* And the next one is at once. */
+    assert_true(guard_next_ms(&g, false, true) < 2100);
+    assert_true(pass(&g, 2100, 1, 6, true));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(guard_first_pass_is_at_once),
+        cmocka_unit_test(guard_cadence_table),
+        cmocka_unit_test(guard_rests_nine_times_as_long_as_it_took),
+        cmocka_unit_test(guard_what_does_not_go_away_slows_it_down_to_the_cadence),
+        cmocka_unit_test(guard_watermark_is_the_revision_at_the_beginning_of_a_clean_pass),
+        cmocka_unit_test(guard_pass_counts_under_its_own_session_alone),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
