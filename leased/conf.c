@@ -28,7 +28,8 @@ static const struct conf_entry entries[] = {
     {"leased", "HistoryLag", CONF_SIZE, AT(history_lag), "64M", .min = 1 << 20, .max = 4ull << 30,
      .restart = true, .help = "past so much unwritten history no lease is granted"},
     {"leased", "Connections", CONF_U32, AT(connections), "4096", .min = 8, .max = 1000000,
-     .restart = true, .help = "clients connected at once"},
+     .restart = true,
+     .help = "clients connected at once; users other than root have 3/4, each of them 1/4"},
     {"leased", "LogLevel", CONF_WORD, AT(log_level), "info", .words = level_words,
      .help = "error, warning, notice, info or debug"},
 };

@@ -98,6 +98,8 @@ static void stop(struct server *server, int r)
     log_info(LOG_FIELDS(.message_id = LOG_ID_STOPPING), "stopping");
     if (server->elapse) /* else it is over before it began */
         loop_timer_stop(server->elapse);
+    if (server->service)
+        service_stop(server->service);
     if (server->rpc)
         rpc_server_close(server->rpc, CLOSE_MS, rpc_closed, server);
     else

@@ -48,7 +48,8 @@ struct grpc_limits {
     size_t message_bytes;     /* one message [4 MiB + 64 KiB] */
     size_t header_list_bytes; /* [16 KiB] */
     unsigned streams;         /* at once on a connection [1024] */
-    unsigned connections;     /* at once [4096]; server only */
+    /* At once [4096]; server only. Local users other than root have three quarters of them, one of them a quarter. */
+    unsigned connections;
     /* Queued on a call before grpc_*_send answers GRPC_FULL [1 MiB]; on a connection, sixteen times that. */
     size_t send_queue_bytes;
     /* Stream window for what we receive [1 MiB]; the connection's is four times that. */

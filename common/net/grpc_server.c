@@ -537,6 +537,27 @@ static const struct h2_handler handler = {
     .lost = lost,
 };
 
+/* Whether this peer may have one more. Users of this machine leave a quarter to root and to remote peers, and one of
+ * them has no more than a quarter: nobody can lock the others out. */
+static bool has_room(const struct grpc_server *server, const struct transport *transport)
+{
+    unsigned all = server->context.limits.connections, users = 0, own = 0;
+    const struct connection *connection;
+
+    if (server->n_connections >= all)
+        return false;
+    if (!transport->peer.local || transport->peer.uid == 0)
+        return true;
+    LIST_FOREACH(connection, &server->connections, link)
+    {
+        if (!connection->peer.local || connection->peer.uid == 0)
+            continue;
+        users++;
+        own += connection->peer.uid == transport->peer.uid;
+    }
+    return users < all - all / 4 && own < (all + 3) / 4;
+}
+
 /* Too many connections: SETTINGS (empty), GOAWAY with ENHANCE_YOUR_CALM and why, so that the peer can tell. */
 static void turn_away(int fd)
 {
@@ -547,7 +568,6 @@ static void turn_away(int fd)
                                     "too many connections";
 
     (void)send(fd, frames, sizeof frames - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
-    (void)close(fd);
 }
 
 static void connected(int fd, void *arg)
@@ -557,20 +577,19 @@ static void connected(int fd, void *arg)
     struct connection *connection;
     struct transport *transport;
 
-    if (server->n_connections >= server->context.limits.connections) {
+    if (transport_unix_new(server->context.loop, fd, NULL, NULL, &transport) < 0)
+        return;
+    if (!has_room(server, transport)) {
         turn_away(fd);
+        transport_free(transport);
         return;
     }
     connection = calloc(1, sizeof *connection);
     if (!connection) {
-        (void)close(fd);
+        transport_free(transport);
         return;
     }
     connection->server = server;
-    if (transport_unix_new(server->context.loop, fd, NULL, NULL, &transport) < 0) {
-        free(connection);
-        return;
-    }
     connection->peer = (struct grpc_peer){.local = transport->peer.local,
                                           .uid = transport->peer.uid,
                                           .gid = transport->peer.gid,

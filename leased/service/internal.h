@@ -11,6 +11,7 @@
 struct session;
 struct ticker;
 struct waits;
+struct watcher;
 
 struct service {
     struct service_options options;
@@ -18,6 +19,7 @@ struct service {
     bool leading;
     struct ticker *ticker;
     struct session *sessions;      /* of nodes, linked; session.c */
+    struct watcher *watchers;      /* linked; watch.c */
     struct waits *waits;           /* acquires that wait for READY; wait.c */
     struct look_ahead *look_ahead; /* what nodes are to check next; session.c */
     char health[256];              /* what the engine says is wrong; empty = well */
@@ -27,6 +29,9 @@ struct fsm *service_fsm(const struct service *service);
 
 /* Wall clock minus cluster time, now: what turns one into the other for people. */
 int64_t service_wall_offset_ms(const struct service *service);
+
+/* End every watch with -ECANCELED; watch.c. */
+void watch_stop(struct service *service);
 
 /* ---- answers ---- */
 

@@ -91,6 +91,13 @@ void service_leading(struct service *service, bool leading)
     ticker_leading(service->ticker);
 }
 
+void service_stop(struct service *service)
+{
+    session_stop(service);
+    watch_stop(service);
+    wait_stop(service);
+}
+
 void service_request_cancel(struct service_request *request)
 {
     request->reply = NULL;

@@ -115,6 +115,9 @@ void service_health(struct service *service, int r, const char *what);
 void service_set_times(struct service *service, int64_t heartbeat_ms, int64_t lost_after_ms,
                        int64_t grace_ms);
 
+/* leased ends: sessions, watches and acquires that wait are over now, with -ECANCELED; they would not end by themselves. */
+void service_stop(struct service *service);
+
 /* This replica began or ceased to lead. */
 void service_leading(struct service *service, bool leading);
 

@@ -614,6 +614,12 @@ const struct service_stream_handler service_node_session = {
 
 /* ---- for the others ---- */
 
+void session_stop(struct service *service)
+{
+    for (struct session *session = service->sessions; session; session = session->next)
+        finish(session, -ECANCELED, NULL);
+}
+
 static struct session *served(const struct service *service, const char *node)
 {
     for (struct session *session = service->sessions; session; session = session->next)

@@ -10,6 +10,9 @@
 /* Look-aheads, and nodes that never said hello. */
 void session_elapse(struct service *service);
 
+/* End all of them with -ECANCELED. */
+void session_stop(struct service *service);
+
 /* What this replica knows of a node beyond the FSM: connected, heard. */
 void session_fill(const struct service *service, const char *node, Xce__V1__Node *ret);
 

@@ -275,3 +275,13 @@ void wait_flush(struct service *service)
             waiter_free(waiter);
     }
 }
+
+void wait_stop(struct service *service)
+{
+    while (service->waits->leases) {
+        struct waiter *waiter = LIST_FIRST(&service->waits->leases->links)->waiter;
+
+        service_refuse(waiter->request, -ECANCELED, NULL);
+        waiter_free(waiter);
+    }
+}

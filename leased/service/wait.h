@@ -24,4 +24,7 @@ void wait_reply_acquired(struct service *service, struct service_request *reques
 void wait_changed(struct service *service, const struct fsm_change *change);
 void wait_flush(struct service *service);
 
+/* End all of them with -ECANCELED. */
+void wait_stop(struct service *service);
+
 #endif

@@ -15,6 +15,7 @@ struct watcher {
     struct hub_subscription *subscription; /* NULL: the request has not come yet */
     bool full;                             /* the stream takes no more for now */
     bool over;
+    struct watcher *next, **place; /* in service->watchers */
 };
 
 static void finish(struct watcher *watcher, int r, const char *message)
@@ -66,6 +67,12 @@ static void pump(void *arg)
     }
 }
 
+void watch_stop(struct service *service)
+{
+    for (struct watcher *watcher = service->watchers; watcher; watcher = watcher->next)
+        finish(watcher, -ECANCELED, NULL);
+}
+
 static void opened(struct service *service, struct service_stream *stream)
 {
     struct watcher *watcher = calloc(1, sizeof *watcher);
@@ -77,6 +84,11 @@ static void opened(struct service *service, struct service_stream *stream)
     }
     watcher->service = service;
     watcher->stream = stream;
+    watcher->next = service->watchers;
+    watcher->place = &service->watchers;
+    if (watcher->next)
+        watcher->next->place = &watcher->next;
+    service->watchers = watcher;
 }
 
 static void asked(struct service_stream *stream, const ProtobufCMessage *message)
@@ -128,6 +140,9 @@ static void ended(struct service_stream *stream)
 
     if (!watcher)
         return;
+    *watcher->place = watcher->next;
+    if (watcher->next)
+        watcher->next->place = watcher->place;
     if (watcher->subscription)
         hub_unsubscribe(watcher->subscription);
     free(watcher);

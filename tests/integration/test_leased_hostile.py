@@ -160,7 +160,53 @@ print(peer.code_of(ask))
 """)
         self.assertIn("is over and its uid is free again", out)
 
+    # ---- one user against all ----
+
+    def test_one_user_cannot_take_every_connection(self):
+        self.leased.stop()
+        with open(self.leased.conf, "a") as f:
+            f.write("Connections = 64\n")
+        self.leased.start()
+        script = """
+import socket, sys
+socks = []
+for _ in range(200):
+    s = socket.socket(socket.AF_UNIX)
+    s.settimeout(5)
+    s.connect(%r)
+    s.sendall(b"PRI * HTTP/2.0\\r\\n\\r\\nSM\\r\\n\\r\\n" + b"\\0\\0\\0\\4\\0\\0\\0\\0\\0")
+    socks.append(s)
+print(sum(b"too many" not in s.recv(4096) for s in socks), flush=True)
+sys.stdin.read()
+""" % self.leased.socket
+        run = subprocess.Popen(["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "/usr/bin/python3",
+                                "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        try:
+            self.assertEqual(run.stdout.readline().strip(), "16")
+            self.client.pool.List(self.m["pool"].ListPoolsRequest(), timeout=5)
+        finally:
+            run.communicate("")
+
     # ---- starts and stops ----
+
+    def test_stop_ends_what_would_not_end_by_itself(self):
+        self.pool(ready_timeout_ms=60000)
+        node = self.node(ready=False)
+        watch = self.client.lease.Watch(self.m["lease"].WatchRequest())
+        next(watch)
+        waits = [self.client.lease.Acquire.future(self.waiting(), timeout=60) for _ in range(100)]
+        node.wait(lambda n: len(n.leases) == 100, what="the leases")
+        began = time.monotonic()
+        self.assertEqual(self.leased.stop(), 0)
+        self.assertLess(time.monotonic() - began, 1.5)
+        for code, text in [peer.code_of(lambda: [_ for _ in watch])] + [peer.code_of(w.result) for w in waits]:
+            self.assertEqual((code, text), ("UNAVAILABLE", "leased is shutting down"))
+        node.wait(lambda n: n.ended, what="the session to end")
+
+    def waiting(self):
+        ask = self.client.request(self.m["lease"].AcquireRequest(wait=True))
+        ask.leases.add(nodes=[b"n1"])
+        return ask
 
     def second(self, socket, state):
         conf = os.path.join(self.leased.folder, "second.conf")
