@@ -44,6 +44,7 @@ struct server {
     bool leading, stopping;
     bool refusing; /* writes, for now: the disk */
     int r;         /* why it ends */
+    struct log_limit health_limit;
 };
 
 static const struct leased_settings *settings(const struct server *server)
@@ -142,11 +143,12 @@ static void restored(const struct fsm *fsm, void *arg)
 static void health(int r, const char *what, void *arg)
 {
     struct server *server = arg;
+    unsigned held;
 
-    if (r < 0)
-        log_error(LOG_FIELDS(.message_id = LOG_ID_DISK), "writes are refused: %s", what);
-    else
-        log_notice(LOG_FIELDS(.message_id = LOG_ID_DISK), "writes are accepted again");
+    /* A disk that is nearly full comes and goes with every small write. */
+    if (log_limit_ok(&server->health_limit, &held))
+        log_at(r < 0 ? LOG_ERR : LOG_NOTICE, LOG_FIELDS(.message_id = LOG_ID_DISK), "%s%s",
+               r < 0 ? "writes are refused: " : "writes are accepted again", r < 0 ? what : "");
     if (server->service)
         service_health(server->service, r, what);
     server->refusing = r < 0;
@@ -411,7 +413,7 @@ static int open_all(struct server *server)
 
 int server_run(struct conf **conf)
 {
-    struct server server = {.conf = conf};
+    struct server server = {.conf = conf, .health_limit = {.interval_ms = 10000, .burst = 4}};
     int r = loop_new(&server.loop);
 
     if (r < 0)

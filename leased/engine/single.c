@@ -167,14 +167,15 @@ static void collect(void *arg)
 
     writer_collect(single->writer, &news);
     single->position = news.position;
+    /* First why: whoever is refused below may then say it. */
+    if (news.health_changed)
+        take_health(single, &news);
     while (news.batches) {
         struct batch *batch = news.batches;
 
         news.batches = batch->next;
         take_batch(single, batch);
     }
-    if (news.health_changed)
-        take_health(single, &news);
     if (news.snapshot_ended)
         snapshot_ended(single, news.snapshot_r);
     if (snapshot_due(single))

@@ -22,7 +22,7 @@ struct service {
     struct watcher *watchers;      /* linked; watch.c */
     struct waits *waits;           /* acquires that wait for READY; wait.c */
     struct look_ahead *look_ahead; /* what nodes are to check next; session.c */
-    char health[256];              /* what the engine says is wrong; empty = well */
+    char health[256]; /* what the engine said last when it failed to write; names the file */
 };
 
 struct fsm *service_fsm(const struct service *service);

@@ -74,7 +74,8 @@ void service_elapse(struct service *service)
 
 void service_health(struct service *service, int r, const char *what)
 {
-    (void)snprintf(service->health, sizeof service->health, "%s", r < 0 ? what : "");
+    if (r < 0)
+        (void)snprintf(service->health, sizeof service->health, "%s", what);
 }
 
 void service_set_times(struct service *service, int64_t heartbeat_ms, int64_t lost_after_ms,

@@ -19,8 +19,9 @@ struct voice {
     char node[TEXT_NODE_MAX + 1];
     int64_t heard_ms, heard_wall_ms;
     uint64_t session, watermark;
-    bool unsaid;     /* the watermark is not in the log yet */
-    bool pronounced; /* lost, or heard again, has been proposed and not been applied yet */
+    bool unsaid;      /* the watermark is not in the log yet */
+    bool pronounced;  /* lost, or heard again, has been proposed and not been applied yet */
+    bool heard_again; /* which of the two */
     UT_hash_handle hh;
 };
 
@@ -200,8 +201,11 @@ static void pronounced(int r, const struct fsm_outcome *outcome, void *arg)
 {
     struct voice *voice = arg;
 
-    (void)r, (void)outcome;
     voice->pronounced = false;
+    if (r == 0 && outcome->code == FSM_OK)
+        log_notice(LOG_FIELDS(.message_id = LOG_ID_NODE_STATE, .node = voice->node),
+                   voice->heard_again ? "node is heard again"
+                                      : "node has fallen silent: it counts as lost");
 }
 
 static void pronounce(struct ticker *ticker, struct voice *voice, uint64_t session,
@@ -217,8 +221,7 @@ static void pronounce(struct ticker *ticker, struct voice *voice, uint64_t sessi
     command.kind_case = XCE__V1__COMMAND__KIND_NODE_LOST;
     command.node_lost = &lost;
     voice->pronounced = true;
-    log_notice(LOG_FIELDS(.message_id = LOG_ID_NODE_STATE, .node = voice->node),
-               heard_again ? "node is heard again" : "node has fallen silent: it counts as lost");
+    voice->heard_again = heard_again;
     service_propose_own(ticker->service, &command, pronounced, voice);
 }
 
