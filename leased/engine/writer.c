@@ -89,6 +89,11 @@ static void end_job(struct writer *writer, int r)
     writer->news.snapshot_r = r;
 }
 
+static void note_position(struct writer *writer)
+{
+    sqlite_get_position(writer->file, &writer->news.position);
+}
+
 /* ---- the thread: writing, without the lock ---- */
 
 static uint64_t last_entry(const struct writer *writer)
@@ -200,6 +205,7 @@ static bool background(struct writer *writer)
     if (job && (r != 0 || finished)) {
         pthread_mutex_lock(&writer->lock);
         end_job(writer, r == SQLFILE_UNCERTAIN ? -EIO : r);
+        note_position(writer);
         pthread_mutex_unlock(&writer->lock);
         writer->options.wake(writer->options.arg);
         /* A snapshot is large and rare: its memory goes back. */
@@ -209,11 +215,6 @@ static bool background(struct writer *writer)
 }
 
 /* ---- the thread: rounds, under the lock ---- */
-
-static void note_position(struct writer *writer)
-{
-    sqlite_get_position(writer->file, &writer->news.position);
-}
 
 static void write_next(struct writer *writer, struct batch *batch)
 {
