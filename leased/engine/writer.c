@@ -284,6 +284,7 @@ static void probe(struct writer *writer)
 /* Nothing can be written: what comes is failed at once, and now and then the disk is looked at. */
 static void round_failed(struct writer *writer)
 {
+    writer->kick = false;
     fail_waiting(writer);
     while (!writer->stop && !writer->queue.head)
         if (pthread_cond_timedwait(&writer->wake, &writer->lock, &writer->probe_at) == ETIMEDOUT) {
@@ -391,9 +392,11 @@ int writer_new(struct sqlite_file *file, const struct writer_options *options, s
     return 0;
 }
 
-static void kick(struct writer *writer)
+/* Unlock, then wake: the other way round the thread would wake up only to wait for the lock. */
+static void kick_and_unlock(struct writer *writer)
 {
     writer->kick = true;
+    pthread_mutex_unlock(&writer->lock);
     pthread_cond_signal(&writer->wake);
 }
 
@@ -418,9 +421,10 @@ void writer_begin(struct writer *writer)
 void writer_flush(struct writer *writer)
 {
     pthread_mutex_lock(&writer->lock);
-    if (writer->queue.head)
-        kick(writer);
-    pthread_mutex_unlock(&writer->lock);
+    if (writer->queue.head && !writer->kick)
+        kick_and_unlock(writer);
+    else
+        pthread_mutex_unlock(&writer->lock);
 }
 
 void writer_snapshot(struct writer *writer, uint64_t entry, uint8_t *bytes, size_t len)
@@ -434,16 +438,14 @@ void writer_snapshot(struct writer *writer, uint64_t entry, uint8_t *bytes, size
     assert(!writer->job);
     writer->job = job;
     writer->job_allowed = false;
-    kick(writer);
-    pthread_mutex_unlock(&writer->lock);
+    kick_and_unlock(writer);
 }
 
 void writer_snapshot_allow(struct writer *writer)
 {
     pthread_mutex_lock(&writer->lock);
     writer->job_allowed = true;
-    kick(writer);
-    pthread_mutex_unlock(&writer->lock);
+    kick_and_unlock(writer);
 }
 
 void writer_collect(struct writer *writer, struct writer_news *ret)
@@ -479,8 +481,7 @@ void writer_stop(struct writer *writer)
 {
     pthread_mutex_lock(&writer->lock);
     writer->stop = true;
-    kick(writer);
-    pthread_mutex_unlock(&writer->lock);
+    kick_and_unlock(writer);
 }
 
 bool writer_ended(struct writer *writer)
