@@ -15,7 +15,7 @@ void timers_done(struct timers *timers)
 
 static bool before(const struct timer *a, const struct timer *b)
 {
-    return a->at_ms != b->at_ms ? a->at_ms < b->at_ms : a->lease->pub.id < b->lease->pub.id;
+    return a->at_ms != b->at_ms ? a->at_ms < b->at_ms : a->id < b->id;
 }
 
 static void place(struct timers *timers, size_t i, struct timer timer)
@@ -74,7 +74,7 @@ void timer_stop(struct lease *lease)
 
 void timer_set(struct timers *timers, struct lease *lease, int64_t at_ms)
 {
-    struct timer timer = {at_ms, lease};
+    struct timer timer = {at_ms, lease->pub.id, lease};
 
     if (lease->timers == timers) {
         settle(timers, lease->timer_place, timer);

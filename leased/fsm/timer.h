@@ -10,6 +10,7 @@ struct lease;
 
 struct timer {
     int64_t at_ms;
+    uint64_t id; /* the lease's: comparing reaches into no lease */
     struct lease *lease;
 };
 
