@@ -50,7 +50,8 @@ struct grpc_limits {
     unsigned streams;         /* at once on a connection [1024] */
     /* At once [4096]; server only. Local users other than root have three quarters of them, one of them a quarter. */
     unsigned connections;
-    /* Queued on a call before grpc_*_send answers GRPC_FULL [1 MiB]; on a connection, sixteen times that. */
+    /* Queued on a call before grpc_*_send answers GRPC_FULL [1 MiB]; on a connection, sixteen times that,
+     * less where there are many connections. */
     size_t send_queue_bytes;
     /* Stream window for what we receive [1 MiB]; the connection's is four times that. */
     size_t window_bytes;

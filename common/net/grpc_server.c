@@ -25,6 +25,9 @@ enum {
     VALUE_MAX_BYTES = 63, /* of a header kept to be named in an error */
     POOL_META_BYTES = 1024,
     WHY_BYTES = 400,
+    /* What all connections queue for peers that do not read: the more there are, the less each of them may. */
+    SEND_BUDGET_BYTES = 64 * 1024 * 1024,
+    SEND_LEAST_BYTES = 64 * 1024,
 };
 
 struct connection {
@@ -48,6 +51,7 @@ struct grpc_server {
     SLIST_HEAD(, listening) listeners;
     LIST_HEAD(, connection) connections;
     unsigned n_connections;
+    size_t send_queue_bytes; /* of a connection at most */
     LIST_HEAD(, grpc_call) calls;
     struct grpc_call *pool;
     unsigned n_pool;
@@ -510,6 +514,18 @@ static const struct grpc_stream_ops stream_ops = {
 
 /* ---- connections ---- */
 
+/* How much a connection may queue, now that there are so many. */
+static void share_budget(struct grpc_server *server)
+{
+    size_t share = SEND_BUDGET_BYTES / (server->n_connections + 1);
+
+    if (share < SEND_LEAST_BYTES)
+        share = SEND_LEAST_BYTES;
+    if (share > server->send_queue_bytes)
+        share = server->send_queue_bytes;
+    server->context.h2_limits.send_queue_bytes = share;
+}
+
 static void lost(struct h2_conn *h2, int r, const char *why, void *arg)
 {
     struct connection *connection = arg;
@@ -520,6 +536,7 @@ static void lost(struct h2_conn *h2, int r, const char *why, void *arg)
     (void)why;
     LIST_REMOVE(connection, link);
     server->n_connections--;
+    share_budget(server);
     connection->h2 = NULL;
     connection_release(connection);
     grpc_context_poke(&server->context);
@@ -602,6 +619,7 @@ static void connected(int fd, void *arg)
     }
     LIST_INSERT_HEAD(&server->connections, connection, link);
     server->n_connections++;
+    share_budget(server);
 }
 
 /* ---- the server ---- */
@@ -655,6 +673,7 @@ int grpc_server_new(struct loop *loop, const struct grpc_limits *limits, grpc_ac
     server->arg = arg;
     r = grpc_context_init(&server->context, loop, limits, &stream_ops, check_closed, server);
     if (r == 0) {
+        server->send_queue_bytes = server->context.h2_limits.send_queue_bytes;
         r = loop_timer_new(loop, grace_over, server, &server->grace);
         if (r == 0) {
             *ret = server;

@@ -1,6 +1,8 @@
 #!/usr/bin/python3
 """leased under people who wish it ill: whatever they send, it stays up, stays quick for others, and tells them nothing."""
 import os
+import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -160,6 +162,47 @@ print(peer.code_of(ask))
 """)
         self.assertIn("is over and its uid is free again", out)
 
+    # ---- who asks and does not read ----
+
+    def unread_watches(self, n):
+        """A connection with n watches whose answers nobody takes: HTTP/2 by hand, or the library would read."""
+        def frame(kind, flags, stream, body):
+            return struct.pack(">I", len(body))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + body
+
+        def field(name, value):
+            return b"\0" + bytes([len(name)]) + name + bytes([len(value)]) + value
+
+        head = (b"\x83\x86" + field(b":authority", b"x") + field(b":path", b"/xce.v1.LeaseService/Watch")
+                + field(b"content-type", b"application/grpc") + field(b"te", b"trailers"))
+        data = (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0, struct.pack(">HI", 4, 1 << 30))
+                + frame(8, 0, 0, struct.pack(">I", 1 << 30)))
+        for i in range(n):
+            data += frame(1, 4, 2 * i + 1, head) + frame(0, 1, 2 * i + 1, b"\0" * 5)
+        s = socket.socket(socket.AF_UNIX)
+        self.addCleanup(s.close)
+        s.connect(self.leased.socket)
+        s.sendall(data)
+
+    def resident_mib(self):
+        with open("/proc/%d/status" % self.leased.process.pid) as f:
+            return int(next(line for line in f if line.startswith("VmRSS")).split()[1]) // 1024
+
+    def test_memory_is_bounded_for_peers_that_do_not_read(self):
+        self.pool(count=8192)
+        self.node()
+        for i in range(8):
+            ask = self.client.request(self.m["lease"].AcquireRequest())
+            for k in range(1000):
+                ask.leases.add(nodes=[b"n1"], job=b"%0120d" % (1000 * i + k))
+            self.client.lease.Acquire(ask, timeout=30)
+        before = self.resident_mib()
+        for _ in range(24):
+            self.unread_watches(32)
+            self.client.pool.List(self.m["pool"].ListPoolsRequest(), timeout=5)
+        for _ in range(20):
+            self.client.pool.List(self.m["pool"].ListPoolsRequest(), timeout=5)
+        self.assertLess(self.resident_mib() - before, 300)
+
     # ---- one user against all ----
 
     def test_one_user_cannot_take_every_connection(self):
@@ -208,10 +251,10 @@ sys.stdin.read()
         ask.leases.add(nodes=[b"n1"])
         return ask
 
-    def second(self, socket, state):
+    def second(self, path, state):
         conf = os.path.join(self.leased.folder, "second.conf")
         with open(conf, "w") as f:
-            f.write("[leased]\nSocket = %s\nStateDir = %s\n" % (socket, state))
+            f.write("[leased]\nSocket = %s\nStateDir = %s\n" % (path, state))
         run = subprocess.run([os.path.join(peer.BUILD, "leased/leased"), "--config", conf], capture_output=True,
                              text=True, timeout=30)
         return run.returncode, run.stderr
