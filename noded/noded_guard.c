@@ -101,6 +101,8 @@ static void ended(int r, void *arg)
         uint32_t uid = p->numbers[i];
         const struct state_verdict *v = verdicts_of(&p->found, uid);
         const struct sweep_finding *left = sweep_verdict(&p->end, uid);
+        if (state_standing(n->state, uid) == STANDS_SWEPT)
+            continue; /* the sweep tells */
         if (left && left->reason != REASON_PROCESS)
             log_error(LOG_FIELDS(.message_id = LOG_ID_STRAY, .uid = uid),
                       "something runs under the uid, which is not here, and does not end: %s: %s",
@@ -161,28 +163,25 @@ static void suspect_add(struct pass *p, uint32_t uid)
     p->suspects[p->n_suspects++] = (struct state_epoch){.uid = uid};
 }
 
-/* What one finding says of this node: nothing against it if it has become here meanwhile, if leased waits for our sweep of
- * it anyway, or if it is somebody's and leased knows. */
+/* What one finding says of this node: nothing against it if it has become here meanwhile, or if it is somebody's and leased
+ * knows. Where leased waits for our sweep anyway the watermark need not wait as well, but the next try of a sweep may be half
+ * a minute away: it is ended now. */
 static void finding_judge(struct pass *p, const struct sweep_finding *f)
 {
     struct noded *n = p->n;
     const struct state_pool *pool;
+    enum state_standing standing;
 
     if (f->uid == 0) {
         log_warning(NULL, "a look at what runs here failed: %s", f->detail);
         p->clean = false;
         return;
     }
-    switch (state_standing(n->state, f->uid)) {
-    case STANDS_HERE:
-    case STANDS_SWEPT:
+    standing = state_standing(n->state, f->uid);
+    if (standing == STANDS_HERE || uid_list_has(&n->blocked, f->uid))
         return;
-    default:
-        break;
-    }
-    if (uid_list_has(&n->blocked, f->uid))
-        return;
-    p->clean = false;
+    if (standing != STANDS_SWEPT)
+        p->clean = false;
     pool = state_pool_of(n->state, f->uid);
     if (!pool || pool->check != POOL_PASSED) {
         log_error(LOG_FIELDS(.message_id = LOG_ID_STRAY, .uid = f->uid),

@@ -215,6 +215,24 @@ class NodedTest(unittest.TestCase):
         self.assertEqual(libc.shmdt(at), 0)
         self.free(lease)
 
+    def test_stray_dies_while_its_lease_is_dirty_for_another_reason(self):
+        """Sweeps of what is dirty come at growing intervals; the guard does not wait for them."""
+        self.begin()
+        lease = self.acquire()
+        shm = libc.shmget(0, 4096, 0o600)
+        libc.shmat.restype = ctypes.c_void_p
+        libc.shmdt.argtypes = [ctypes.c_void_p]
+        at = libc.shmat(shm, None, 0)
+        buffer = struct.pack("<iIIIIHHHHQQ", 0, lease.uid, lease.uid, 0, 0, 0o600, 0, 0, 0, 0, 0) + bytes(200)
+        self.assertEqual(libc.shmctl(shm, 1, buffer), 0)
+        self.client.release(lease)
+        peer.until(lambda: self.member(lease).reason == "ipc-shm", what="a dirty report")
+        time.sleep(4)  # the next sweeps are 4 s apart and more
+        for _ in range(3):
+            self.killed(self.run_as(lease.uid, "sleep", "1000"), 3)
+        self.assertEqual(libc.shmdt(at), 0)
+        self.free(lease, 40)
+
     def test_stray_dies_wherever_it_is_not_here(self):
         self.begin()
         lease = self.acquire()
