@@ -23,7 +23,7 @@ static const struct conf_entry entries[] = {
      .help = "how often a node speaks"},
     {"leased", "LostAfter", CONF_DURATION, AT(lost_after_ms), "30s", .min = 1000, .max = 86400000,
      .help = "a node that is silent for so long counts as lost"},
-    {"leased", "Grace", CONF_DURATION, AT(grace_ms), "30s", .min = 0, .max = 86400000,
+    {"leased", "Grace", CONF_DURATION, AT(grace_ms), "30s", .min = 0, .max = 3600000,
      .help = "no ttl ends within this time after a start or a standstill"},
     {"leased", "HistoryLag", CONF_SIZE, AT(history_lag), "64M", .min = 1 << 20, .max = 4ull << 30,
      .restart = true, .help = "past so much unwritten history no lease is granted"},

@@ -397,6 +397,32 @@ static int open_clocks(struct server *server)
     return 0;
 }
 
+/* A new state beside a history that knows of leases: the old one was lost, and with it the epochs and who holds what. To
+ * begin anew would give uids out while something of their holders may be left. */
+static int check_not_lost(const struct server *server, uint64_t history)
+{
+    if (!history || fsm_initialised(server->fsm))
+        return 0;
+    log_error(NULL,
+              "%s/engine.db holds no state, but history.db beside it goes up to revision %llu: "
+              "restore engine.db; or, "
+              "if nothing of its leases is left on any machine, move history.db aside",
+              settings(server)->state_dir, (unsigned long long)history);
+    return -EBADMSG;
+}
+
+static int open_state(struct server *server)
+{
+    uint64_t history;
+    int r = open_history(server);
+
+    if (r < 0)
+        return r;
+    history = history_revision(server->history);
+    r = open_engine(server);
+    return r < 0 ? r : check_not_lost(server, history);
+}
+
 static int open_all(struct server *server)
 {
     int r = fs_mkdir_p(settings(server)->state_dir, 0700);
@@ -405,8 +431,8 @@ static int open_all(struct server *server)
         log_error(NULL, "%s: %s", settings(server)->state_dir, err_text(r));
         return r;
     }
-    if ((r = open_history(server)) < 0 || (r = open_engine(server)) < 0 ||
-        (r = open_service(server)) < 0 || (r = open_clocks(server)) < 0)
+    if ((r = open_state(server)) < 0 || (r = open_service(server)) < 0 ||
+        (r = open_clocks(server)) < 0)
         return r;
     return loop_defer(server->loop, begin, server);
 }

@@ -111,6 +111,11 @@ class Leased:
             until(self.answers, what="leased to serve", seconds=20, alive=self.process)
         return self
 
+    def said(self):
+        """Its log so far."""
+        with open(self.log, errors="replace") as f:
+            return f.read()
+
     def answers(self):
         import socket
         with socket.socket(socket.AF_UNIX) as s:
@@ -146,7 +151,7 @@ class Leased:
             self.kill()
         if self.mine:
             if sys.exc_info()[0] and os.path.exists(self.log):
-                sys.stderr.write(open(self.log, errors="replace").read()[-4000:])
+                sys.stderr.write(self.said()[-4000:])
             shutil.rmtree(self.folder, ignore_errors=True)
 
 

@@ -332,6 +332,43 @@ class LeasedTest(unittest.TestCase):
         other.wait(lambda n: n.welcome)
         self.assertTrue(other.welcome.full)
 
+    # ---- a state that is gone ----
+
+    def test_lost_state_is_not_begun_anew(self):
+        self.pool()
+        self.node()
+        self.client.acquire(wait=True)
+        self.leased.stop()
+        state, aside = self.leased.state, os.path.join(self.leased.folder, "aside")
+        os.mkdir(aside)
+        mine = [name for name in os.listdir(state) if name.startswith("engine.db")]
+        for name in mine:
+            os.rename(os.path.join(state, name), os.path.join(aside, name))
+        self.leased.start(wait=False)
+        self.assertEqual(self.leased.process.wait(timeout=20), 1)
+        self.assertIn("engine.db holds no state", self.leased.said())
+        for name in os.listdir(state):
+            if name.startswith("engine.db"):
+                os.unlink(os.path.join(state, name))
+        for name in mine:
+            os.rename(os.path.join(aside, name), os.path.join(state, name))
+        self.leased.start()
+
+    def test_damaged_state_is_refused_by_name(self):
+        self.pool()
+        self.node()
+        self.client.acquire(wait=True)
+        self.leased.stop()
+        with open(os.path.join(self.leased.state, "engine.db"), "r+b") as f:
+            f.seek(0, 2)
+            size = f.tell()
+            for at in range(4096, size, 512):
+                f.seek(at)
+                f.write(b"\xff" * 64)
+        self.leased.start(wait=False)
+        self.assertEqual(self.leased.process.wait(timeout=20), 1)
+        self.assertIn("engine.db", self.leased.said())
+
     # ---- bad input ----
 
     def test_bad_input_is_named(self):
