@@ -257,6 +257,63 @@ class NodedTest(unittest.TestCase):
         for stray in strays.values():
             self.killed(stray, 30)
 
+    # ---- other people's accounts ----
+
+    def start_with_passwd(self):
+        """noded sees an /etc/passwd of its own; the path of it."""
+        copy = os.path.join(self.leased.folder, "passwd")
+        subprocess.run(["cp", "/etc/passwd", copy], check=True)
+        self.noded.start(prefix=["unshare", "-m", "sh", "-c", "mount --bind %s /etc/passwd && exec \"$@\"" % copy, "sh"])
+        return copy
+
+    def sweep_now(self):
+        self.client.node.Sweep(self.client.request(self.m["node"].NodeVerbRequest(node=b"n1", reason=b"test")), timeout=10)
+
+    def blocked(self):
+        pool = self.client.pool.Get(self.m["pool"].PoolKey(name=b"main"), timeout=10).pool
+        return {b.uid: b.reason for b in pool.blocked}
+
+    def test_account_that_comes_later_is_blocked_and_untouched(self):
+        passwd = self.start_with_passwd()
+        self.client.create_pool(first=FIRST, count=COUNT, cooldown_ms=1000, ready_timeout_ms=8000)
+        self.ready()
+        peer.until(lambda: "nobody else has anything" in self.noded.said(), what="the pool's check")
+        lease = self.acquire()
+        uids = [lease.uid, FIRST + 7]
+        with open(passwd, "a") as f:
+            for uid in uids:
+                f.write("bob%d:x:%d:%d::/:/bin/sh\n" % (uid, uid, uid))
+        peer.until(lambda: all(self.blocked().get(uid) == "account" for uid in uids), what="both to be blocked")
+        bobs = [self.run_as(uid, "sleep", "1000") for uid in uids]
+        path = "/tmp/xce-test-noded-bob.%d" % uids[0]
+        with open(path, "w"):
+            os.chown(path, uids[0], uids[0])
+        self.addCleanup(os.unlink, path)
+        self.client.release(lease)
+        peer.until(lambda: self.member(lease).reason == "account", what="a dirty report")
+        for _ in range(4):
+            self.sweep_now()
+            time.sleep(0.4)
+        self.assertEqual([bob.poll() for bob in bobs], [None, None])
+        self.assertTrue(os.path.exists(path))
+        # The others go on, also to be free: their watermark does not wait for bob.
+        other = self.acquire()
+        self.client.release(other)
+        self.free(other)
+
+    def test_account_that_was_there_keeps_the_pool_unused_here(self):
+        passwd = self.start_with_passwd()
+        with open(passwd, "a") as f:
+            f.write("bob:x:%d:%d::/:/bin/sh\n" % (FIRST + 7, FIRST + 7))
+        bob = self.run_as(FIRST + 7, "sleep", "1000")
+        stranger = self.run_as(FIRST + 8, "sleep", "1000")
+        self.client.create_pool(first=FIRST, count=COUNT, cooldown_ms=1000, ready_timeout_ms=8000)
+        peer.until(lambda: "overlaps what this machine has" in self.noded.said(), what="the pool's check")
+        self.sweep_now()
+        time.sleep(1)
+        self.assertIsNone(bob.poll())
+        self.assertIsNone(stranger.poll())
+
     # ---- deaths ----
 
     def test_noded_dies_again_and_again(self):
