@@ -195,7 +195,14 @@ static int commit(struct sqlite_file *file, int native, const char *what)
 {
     if (native == SQLITE_OK && !sqlite3_get_autocommit(file->db))
         native = step(file, SQL_COMMIT);
-    return native == SQLITE_OK ? 0 : commit_failed(file, what);
+    if (native != SQLITE_OK)
+        return commit_failed(file, what);
+    if (sqlite_same_file(file) == 0)
+        return 0;
+    /* Durable, but in a file that nobody will find again: to acknowledge it would be to lose it. */
+    file->failure = -EIO;
+    file->uncertain = true;
+    return SQLFILE_UNCERTAIN;
 }
 
 uint32_t sqlite_entry_crc(uint64_t index, const uint8_t *entry, size_t len)

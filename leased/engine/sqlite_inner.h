@@ -61,6 +61,8 @@ int sqlite_run(struct sqlite_file *file, const char *sql);
 /* One number out of a query. 0; else a sentence is said. */
 int sqlite_get_int(struct sqlite_file *file, const char *sql, int64_t *ret);
 int sqlite_prepare(struct sqlite_file *file);
+/* 0 the path still names the file that is open; -EIO, a sentence is said. */
+int sqlite_same_file(struct sqlite_file *file);
 /* Note the length of the WAL after each commit. */
 void sqlite_watch_wal(struct sqlite_file *file);
 /* The row of meta, and in the main file too. 0; -errno, SQLFILE_UNCERTAIN as a commit. */

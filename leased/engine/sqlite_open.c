@@ -387,7 +387,7 @@ void sqlite_close(struct sqlite_file *file)
 
 /* ---- after a failure ---- */
 
-static int same_file(struct sqlite_file *file)
+int sqlite_same_file(struct sqlite_file *file)
 {
     struct stat ours, there;
 
@@ -404,7 +404,7 @@ int sqlite_recover(struct sqlite_file *file)
     struct sqlite_position before = file->position;
     bool uncertain = file->uncertain;
     uint64_t last;
-    int r = same_file(file);
+    int r = sqlite_same_file(file);
 
     if (r < 0)
         return r;

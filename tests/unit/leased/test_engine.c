@@ -654,6 +654,33 @@ static int live_on_a_small_disk(struct engine_kit *kit)
     return 0;
 }
 
+static bool is_ill(const struct engine_kit *kit)
+{
+    return kit->health == -EIO;
+}
+
+/* An administrator who removes the state of a running leased: nothing goes to where nobody will find it. */
+static void engine_whose_file_is_moved_away_acknowledges_nothing(void **state)
+{
+    struct engine_kit *kit = *state;
+    char aside[512];
+
+    start(kit);
+    acquire(kit, 1, 3);
+    (void)snprintf(aside, sizeof aside, "%s.aside", kit->path);
+    assert_int_equal(rename(kit->path, aside), 0);
+    assert_int_equal(engine_kit_do_acquire(kit, 4), -ECONNABORTED); /* where it is, it is */
+    assert_true(engine_kit_until(kit, is_ill));
+    assert_non_null(strstr(kit->what, kit->path));
+    assert_int_equal(engine_kit_do_acquire(kit, 5), -EIO);
+    assert_int_equal(rename(aside, kit->path), 0);
+    assert_true(engine_kit_until(kit, is_well));
+    acquire(kit, 5, 6);
+    reopen(kit);
+    for (uint64_t i = 1; i <= 6; i++)
+        assert_non_null(lease_of(kit, i));
+}
+
 static void engine_on_a_small_disk_that_fills_loses_nothing(void **state)
 {
     struct engine_kit *kit = *state;
@@ -768,6 +795,7 @@ int main(void)
         TEST(engine_snapshot_that_fails_is_tried_again),
         TEST(engine_opened_on_a_full_disk_reads_and_leads_later),
         TEST(engine_on_a_small_disk_that_fills_loses_nothing),
+        TEST(engine_whose_file_is_moved_away_acknowledges_nothing),
         TEST(engine_names_an_entry_that_the_fsm_refuses),
         TEST(engine_names_a_snapshot_that_the_fsm_refuses),
         TEST(engine_file_is_for_one_process),
