@@ -54,9 +54,9 @@ const struct conf_table leased_conf = {
     .check = check,
 };
 
-int leased_conf_log_level(const struct leased_settings *settings)
+int leased_conf_log_level(const void *settings)
 {
     static const int levels[] = {LOG_ERR, LOG_WARNING, LOG_NOTICE, LOG_INFO, LOG_DEBUG};
 
-    return levels[settings->log_level];
+    return levels[((const struct leased_settings *)settings)->log_level];
 }

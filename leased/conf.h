@@ -21,6 +21,6 @@ struct leased_settings {
 extern const struct conf_table leased_conf;
 
 /* The syslog level of a place in the table's words. */
-int leased_conf_log_level(const struct leased_settings *settings);
+int leased_conf_log_level(const void *settings);
 
 #endif

@@ -82,9 +82,9 @@ const struct conf_table noded_conf = {
     .check = check,
 };
 
-int noded_conf_log_level(const struct noded_settings *settings)
+int noded_conf_log_level(const void *settings)
 {
     static const int levels[] = {LOG_ERR, LOG_WARNING, LOG_NOTICE, LOG_INFO, LOG_DEBUG};
 
-    return levels[settings->log_level];
+    return levels[((const struct noded_settings *)settings)->log_level];
 }

@@ -29,6 +29,6 @@ struct noded_settings {
 extern const struct conf_table noded_conf;
 
 /* LOG_ERR..LOG_DEBUG. */
-int noded_conf_log_level(const struct noded_settings *settings);
+int noded_conf_log_level(const void *settings);
 
 #endif

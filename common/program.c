@@ -1,0 +1,110 @@
+#include "common/program.h"
+
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "common/log.h"
+
+enum { OPTION_CONFIG = 1000, OPTION_CHECK, OPTION_SHOW, OPTION_VERSION, OPTION_HELP };
+
+static const struct option options[] = {
+    {"config", required_argument, NULL, OPTION_CONFIG},
+    {"check-config", no_argument, NULL, OPTION_CHECK},
+    {"show-config", no_argument, NULL, OPTION_SHOW},
+    {"version", no_argument, NULL, OPTION_VERSION},
+    {"help", no_argument, NULL, OPTION_HELP},
+    {0},
+};
+
+struct arguments {
+    const char *config;
+    bool check, show;
+};
+
+static void help(const struct program *program)
+{
+    (void)printf(
+        "%s [--config FILE] [--check-config | --show-config]\n"
+        "\n"
+        "%s See %s(8).\n"
+        "\n"
+        "  --config FILE    instead of %s (and FILE.d/*.conf)\n"
+        "  --check-config   read the configuration, say what is wrong with it, and end\n"
+        "  --show-config    print the configuration in force and where each value comes from\n"
+        "  --version        print the version\n"
+        "  --help           print this\n",
+        program->name, program->purpose, program->name, program->conf_path);
+}
+
+static int parse(const struct program *program, int argc, char **argv, struct arguments *ret)
+{
+    int option;
+
+    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1)
+        switch (option) {
+        case OPTION_CONFIG:
+            ret->config = optarg;
+            break;
+        case OPTION_CHECK:
+            ret->check = true;
+            break;
+        case OPTION_SHOW:
+            ret->show = true;
+            break;
+        case OPTION_VERSION:
+            (void)printf("%s " XCE_VERSION "\n", program->name);
+            return 0;
+        case OPTION_HELP:
+            help(program);
+            return 0;
+        default:
+            (void)fprintf(stderr, "Try %s --help.\n", program->name);
+            return 2;
+        }
+    if (optind == argc)
+        return PROGRAM_GO_ON;
+    (void)fprintf(stderr, "%s: no argument is expected, and \"%s\" is one\n", program->name,
+                  argv[optind]);
+    return 2;
+}
+
+static void show(const struct conf *conf)
+{
+    AUTO(buf_done) struct buf text = BUF_INIT(1 << 20);
+
+    conf_print_effective(conf, &text);
+    (void)fputs(buf_str(&text), stdout);
+}
+
+int program_start(const struct program *program, int argc, char **argv, struct conf **ret)
+{
+    struct arguments arguments = {0};
+    struct conf *conf;
+    struct err err = {{0}};
+    int code = parse(program, argc, argv, &arguments);
+
+    if (code != PROGRAM_GO_ON)
+        return code;
+    (void)umask(0077);
+    (void)signal(SIGPIPE, SIG_IGN);
+    if (conf_load(program->conf, arguments.config ? arguments.config : program->conf_path,
+                  arguments.config != NULL, NULL, 0, &conf, &err) < 0) {
+        (void)fprintf(stderr, "%s: %s\n", program->name, err.text);
+        return 2;
+    }
+    if (arguments.check || arguments.show) {
+        if (arguments.show)
+            show(conf);
+        conf_free(conf);
+        return 0;
+    }
+    log_open(&(const struct log_options){
+        .ident = program->name,
+        .level = program->log_level(conf_settings(conf)),
+        .timestamps = true,
+    });
+    *ret = conf;
+    return PROGRAM_GO_ON;
+}

@@ -1,0 +1,28 @@
+/* What every daemon's main does before its own work: arguments, configuration, log.
+ *
+ *     PROGRAM [--config FILE] [--check-config | --show-config] [--version] [--help]
+ *
+ * Sets umask 0077 and ignores SIGPIPE. One thread: main's. */
+#ifndef XCE_COMMON_PROGRAM_H
+#define XCE_COMMON_PROGRAM_H
+
+#include "common/conf.h"
+
+struct program {
+    const char *name;      /* "leased" */
+    const char *purpose;   /* one sentence for --help */
+    const char *conf_path; /* read unless --config names another */
+    const struct conf_table *conf;
+    /* The syslog level that settings ask for. */
+    int (*log_level)(const void *settings);
+};
+
+enum {
+    PROGRAM_GO_ON = -1,
+};
+
+/* PROGRAM_GO_ON: the configuration is read and the log open, *ret is the caller's to free; else the exit code: 0 what
+ * was asked for is done; 2 wrong arguments or configuration, said on stderr. */
+int program_start(const struct program *program, int argc, char **argv, struct conf **ret);
+
+#endif
