@@ -91,6 +91,15 @@ static void end_work(void *arg)
     sweep_run(&p->end, SWEEP_RUNNING);
 }
 
+/* Nothing of it ran: the end of a unit that had failed was all, and is nobody's stray. */
+static bool only_lay(struct pass *p, uint32_t uid)
+{
+    const struct sweep_finding *left = sweep_verdict(&p->end, uid);
+
+    return !verdicts_of(&p->found, uid) &&
+           (!left || left->uid == 0 || left->reason == REASON_UNIT_FAILED);
+}
+
 static void ended(int r, void *arg)
 {
     struct pass *p = arg;
@@ -103,14 +112,20 @@ static void ended(int r, void *arg)
         const struct sweep_finding *left = sweep_verdict(&p->end, uid);
         if (state_standing(n->state, uid) == STANDS_SWEPT)
             continue; /* the sweep tells */
+        if (only_lay(p, uid)) {
+            log_info(LOG_FIELDS(.uid = uid), "%s of a failed unit with the uid, which is not here",
+                     left ? "can not reset the state" : "reset the state");
+            continue;
+        }
         if (left && left->reason != REASON_PROCESS)
             log_error(LOG_FIELDS(.message_id = LOG_ID_STRAY, .uid = uid),
                       "something runs under the uid, which is not here, and does not end: %s: %s",
                       reason_word(left->reason), left->detail);
         else
             log_warning(LOG_FIELDS(.message_id = LOG_ID_STRAY, .uid = uid),
-                        "ended what ran under the uid, which is not here: %s", v ? v->detail : "");
-        state_stray(n->state, uid, v ? v->detail : "");
+                        "ended what ran under the uid, which is not here: %s",
+                        v ? v->detail : left->detail);
+        state_stray(n->state, uid, v ? v->detail : left->detail);
     }
     pass_finish(p);
 }
@@ -163,14 +178,15 @@ static void suspect_add(struct pass *p, uint32_t uid)
     p->suspects[p->n_suspects++] = (struct state_epoch){.uid = uid};
 }
 
-/* What one finding says of this node: nothing against it if it has become here meanwhile, or if it is somebody's and leased
- * knows. Where leased waits for our sweep anyway the watermark need not wait as well, but the next try of a sweep may be half
+/* What one finding says of this node: nothing against it if it has become here meanwhile, if it is somebody's and leased
+ * knows, or if it is but a unit that has failed. Where leased waits for our sweep anyway the watermark need not wait as well, but the next try of a sweep may be half
  * a minute away: it is ended now. */
 static void finding_judge(struct pass *p, const struct sweep_finding *f)
 {
     struct noded *n = p->n;
     const struct state_pool *pool;
     enum state_standing standing;
+    bool runs = f->reason != REASON_UNIT_FAILED;
 
     if (f->uid == 0) {
         log_warning(NULL, "a look at what runs here failed: %s", f->detail);
@@ -180,17 +196,19 @@ static void finding_judge(struct pass *p, const struct sweep_finding *f)
     standing = state_standing(n->state, f->uid);
     if (standing == STANDS_HERE || uid_list_has(&n->blocked, f->uid))
         return;
-    if (standing != STANDS_SWEPT)
+    if (runs && standing != STANDS_SWEPT)
         p->clean = false;
     pool = state_pool_of(n->state, f->uid);
     if (!pool || pool->check != POOL_PASSED) {
+        if (!runs)
+            return;
         log_error(LOG_FIELDS(.message_id = LOG_ID_STRAY, .uid = f->uid),
                   "something runs under the uid (%s), in a pool that is not guarded here",
                   f->detail);
         return;
     }
     suspect_add(p, f->uid);
-    if (!verdicts_of(&p->found, f->uid))
+    if (runs && !verdicts_of(&p->found, f->uid))
         verdicts_add(&p->found, f->uid, 0, f->reason, f->detail);
 }
 

@@ -63,8 +63,7 @@ void noded_sweep_places(struct noded *n)
 
 /* ---- lookers ---- */
 
-static int units_list(void (*found)(uint32_t uid, const char *unit, void *found_arg),
-                      void *found_arg, void *arg)
+static int units_list(sweep_unit_fn found, void *found_arg, void *arg)
 {
     struct looker *looker = arg;
     int r = bus_units(looker->bus, looker->min, looker->max, found, found_arg);

@@ -30,6 +30,7 @@ const char *reason_word(enum reason reason)
         [REASON_VALIDITY] = "validity",
         [REASON_LEFTOVER] = "leftover",
         [REASON_MAP] = "map",
+        [REASON_UNIT_FAILED] = "unit-failed",
         [REASON_CLOSED] = "closed",
     };
     return (unsigned)reason < N_REASONS && words[reason] ? words[reason] : "";

@@ -29,6 +29,7 @@ enum reason {
     REASON_VALIDITY,  /* nothing heard from leased for the pool's validity */
     REASON_LEFTOVER,  /* something of the uid lies around and could not be removed */
     REASON_MAP,       /* the map can not hold the record */
+    REASON_UNIT_FAILED, /* a unit with that user runs nothing, but its failure can not be reset */
     REASON_CLOSED, /* admission was closed before a restart, whose reason is not known any more */
     N_REASONS,
 };

@@ -32,12 +32,14 @@ struct sweep_finding {
     char detail[SWEEP_DETAIL_MAX];
 };
 
+typedef void (*sweep_unit_fn)(uint32_t uid, const char *unit, bool failed, void *found_arg);
+
 /* Units live behind these, so that nothing in this folder knows of a bus. */
 struct sweep_units {
-    /* Call found for each unit, timer or queued job whose user is that uid (or a name of it). 0; -errno could not look. */
-    int (*list)(void (*found)(uint32_t uid, const char *unit, void *found_arg), void *found_arg,
-                void *arg);
-    /* Stop it, cancel its job, and wait until that is done. 0; -errno. */
+    /* Call found for each unit, timer or queued job whose user is that uid (or a name of it); failed: it runs nothing, its
+     * failure is only remembered. 0; -errno could not look. */
+    int (*list)(sweep_unit_fn found, void *found_arg, void *arg);
+    /* Stop it, cancel its job, wait until that is done, and forget its failure. 0; -errno. */
     int (*stop)(const char *unit, int64_t wait_ms, void *arg);
     void *arg;
 };

@@ -5,24 +5,25 @@
 #include "common/err.h"
 #include "noded/sweep/kinds.h"
 
-static void unit_look(uint32_t uid, const char *unit, void *arg)
+static void unit_look(uint32_t uid, const char *unit, bool failed, void *arg)
 {
     struct sweep *sweep = arg;
     const struct sweep_units *units = sweep->places->units;
+    enum reason reason = failed ? REASON_UNIT_FAILED : REASON_UNIT;
     int r;
 
     if (!sweep_wants(sweep, uid))
         return;
     if (!sweep->remove) {
-        sweep_found(sweep, uid, REASON_UNIT, "%s", unit);
+        sweep_found(sweep, uid, reason, "%s", unit);
         return;
     }
     r = units->stop(unit, sweep->wait_ms, units->arg);
     if (r < 0) {
-        sweep_found(sweep, uid, REASON_UNIT, "%s: %s", unit, err_text(r));
+        sweep_found(sweep, uid, reason, "%s: %s", unit, err_text(r));
         return;
     }
-    sweep_found(sweep, uid, REASON_UNIT, "%s", unit);
+    sweep_found(sweep, uid, reason, "%s", unit);
     sweep_removed(sweep);
 }
 

@@ -215,6 +215,63 @@ static int unit_uid(struct bus *bus, const char *name, const char *path, uint32_
     return 0;
 }
 
+static bool is_down(const char *active)
+{
+    return strcmp(active, "inactive") == 0;
+}
+
+static bool is_failed(const char *active)
+{
+    return strcmp(active, "failed") == 0;
+}
+
+/* Object path of a loaded unit, to be freed; 1 there is none. */
+static int unit_path(struct bus *bus, const char *unit, char **ret)
+{
+    sd_bus_error error = SD_BUS_ERROR_NULL;
+    sd_bus_message *reply = NULL;
+    const char *path;
+    int r = sd_bus_call_method(bus->bus, DESTINATION, MANAGER_PATH, MANAGER, "GetUnit", &error,
+                               &reply, "s", unit);
+
+    if (r < 0 && unit_gone(&error))
+        r = 1;
+    else if (r >= 0)
+        r = sd_bus_message_read(reply, "o", &path) < 0 ? -EBADMSG : 0;
+    if (r == 0)
+        *ret = mem_must_strdup(path);
+    sd_bus_message_unref(reply);
+    sd_bus_error_free(&error);
+    return r;
+}
+
+/* 1 it waits for nothing (or is gone), and nobody is about to start it; 0 it may trigger; -errno. */
+static int trigger_is_idle(struct bus *bus, const char *unit)
+{
+    auto_free char *path = NULL, *active = NULL;
+    sd_bus_error error = SD_BUS_ERROR_NULL;
+    sd_bus_message *reply = NULL;
+    uint32_t job = 0;
+    int r = unit_path(bus, unit, &path);
+
+    if (r == 0)
+        r = property_string(bus, path, UNIT, "ActiveState", &active);
+    if (r != 0)
+        return r;
+    if (*active == '\0')
+        return 1;
+    if (!is_down(active) && !is_failed(active))
+        return 0;
+    r = sd_bus_get_property(bus->bus, DESTINATION, path, UNIT, "Job", &error, &reply, "(uo)");
+    if (r < 0 && unit_gone(&error))
+        r = 1;
+    else if (r >= 0)
+        r = sd_bus_message_read(reply, "(uo)", &job, NULL) < 0 ? -EBADMSG : job == 0;
+    sd_bus_message_unref(reply);
+    sd_bus_error_free(&error);
+    return r;
+}
+
 /* What may start a service: its triggers, which are found under the same uid. */
 static int triggers_tell(struct bus *bus, uint32_t uid, const char *path, bus_unit_fn found,
                          void *arg)
@@ -227,17 +284,16 @@ static int triggers_tell(struct bus *bus, uint32_t uid, const char *path, bus_un
     if (r < 0 && unit_gone(&error))
         r = 0;
     for (char **t = triggers; t && *t; t++) {
-        found(uid, *t, arg);
+        int is_idle = r < 0 ? r : trigger_is_idle(bus, *t);
+        if (is_idle == 0)
+            found(uid, *t, false, arg);
+        else if (is_idle < 0)
+            r = is_idle;
         free(*t);
     }
     free(triggers);
     sd_bus_error_free(&error);
     return r < 0 ? r : 0;
-}
-
-static bool is_down(const char *active)
-{
-    return strcmp(active, "inactive") == 0;
 }
 
 static int listed_look(struct bus *bus, const struct listed *unit, uint32_t min, uint32_t max,
@@ -249,7 +305,7 @@ static int listed_look(struct bus *bus, const struct listed *unit, uint32_t min,
     if (r < 0 || uid < min || uid > max || uid == 0)
         return r;
     if (!is_down(unit->active) || unit->job)
-        found(uid, unit->name, arg);
+        found(uid, unit->name, is_failed(unit->active) && !unit->job, arg);
     return triggers_tell(bus, uid, unit->path, found, arg);
 }
 
@@ -348,26 +404,6 @@ static int manager_call(struct bus *bus, const char *method, const char *types, 
     return r < 0 ? r : r == 1;
 }
 
-/* Object path of a loaded unit, to be freed; 1 there is none. */
-static int unit_path(struct bus *bus, const char *unit, char **ret)
-{
-    sd_bus_error error = SD_BUS_ERROR_NULL;
-    sd_bus_message *reply = NULL;
-    const char *path;
-    int r = sd_bus_call_method(bus->bus, DESTINATION, MANAGER_PATH, MANAGER, "GetUnit", &error,
-                               &reply, "s", unit);
-
-    if (r < 0 && unit_gone(&error))
-        r = 1;
-    else if (r >= 0)
-        r = sd_bus_message_read(reply, "o", &path) < 0 ? -EBADMSG : 0;
-    if (r == 0)
-        *ret = mem_must_strdup(path);
-    sd_bus_message_unref(reply);
-    sd_bus_error_free(&error);
-    return r;
-}
-
 /* 1 it is down (or gone), 0 not yet. */
 static int unit_is_down(struct bus *bus, const char *unit, bool *ret_failed)
 {
@@ -380,7 +416,7 @@ static int unit_is_down(struct bus *bus, const char *unit, bool *ret_failed)
     r = property_string(bus, path, UNIT, "ActiveState", &active);
     if (r < 0)
         return r;
-    *ret_failed = strcmp(active, "failed") == 0;
+    *ret_failed = is_failed(active);
     return *ret_failed || *active == '\0' || is_down(active);
 }
 

@@ -22,8 +22,9 @@ void bus_free(struct bus *bus);
 void bus_prefix(struct bus *bus, const char *prefix);
 
 /* A unit of a leased uid: a service and the like with that user (by number or by a lease's name), a timer or other
- * trigger of such a service, our slice of the uid, or what logind keeps for it. */
-typedef void (*bus_unit_fn)(uint32_t uid, const char *unit, void *arg);
+ * trigger of such a service, our slice of the uid, or what logind keeps for it.
+ * failed: it runs nothing and will not by itself, its failure is only remembered. */
+typedef void (*bus_unit_fn)(uint32_t uid, const char *unit, bool failed, void *arg);
 
 /* Call found for each unit that is running, has a job, waits to trigger, or has failed and still lies around, whose user
  * is a uid in min..max. 0; BUS_NO_MANAGER; -errno could not look. */

@@ -58,7 +58,7 @@ static void bus_users_by_number_and_by_any_name_of_a_lease(void **state)
     assert_false(bus_user_uid("xce-", "-1", &uid));
 }
 
-static void never(uint32_t uid, const char *unit, void *arg)
+static void never(uint32_t uid, const char *unit, bool failed, void *arg)
 {
     fail_msg("%s", unit);
 }

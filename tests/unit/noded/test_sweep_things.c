@@ -255,12 +255,12 @@ static void slices_end_what_runs_below_them(void **state)
 struct manager {
     uint32_t uid;
     int units; /* still there */
+    bool failed;
     int list_error, stop_error;
     int comes_back; /* so many times */
 };
 
-static int manager_list(void (*found)(uint32_t uid, const char *unit, void *found_arg),
-                        void *found_arg, void *arg)
+static int manager_list(sweep_unit_fn found, void *found_arg, void *arg)
 {
     struct manager *m = arg;
     char name[32];
@@ -268,7 +268,7 @@ static int manager_list(void (*found)(uint32_t uid, const char *unit, void *foun
 
     for (int i = 0; i < n; i++) {
         (void)snprintf(name, sizeof(name), "run-u%d.service", i);
-        found(m->uid, name, found_arg);
+        found(m->uid, name, m->failed, found_arg);
     }
     return m->list_error;
 }
@@ -296,6 +296,24 @@ static void units_are_stopped(void **state)
     struct sweep_units units = manager_units(&m);
 
     f->places.units = &units;
+    sweep_run(&f->sweep, SWEEP_RUNNING);
+    assert_clean(f);
+    assert_int_equal(m.units, 0);
+}
+
+/* So that a guard, which only looks, can tell it from what runs. */
+static void units_that_have_failed_are_told_apart_and_reset(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    struct manager m = {.uid = f->uids[0], .units = 1, .failed = true};
+    struct sweep_units units = manager_units(&m);
+
+    f->places.units = &units;
+    f->sweep.remove = false;
+    sweep_run(&f->sweep, SWEEP_RUNNING);
+    assert_int_equal(sweep_verdict(&f->sweep, m.uid)->reason, REASON_UNIT_FAILED);
+    assert_int_equal(m.units, 1);
+    f->sweep.remove = true;
     sweep_run(&f->sweep, SWEEP_RUNNING);
     assert_clean(f);
     assert_int_equal(m.units, 0);
@@ -360,6 +378,7 @@ int main(void)
         SWEEP_TEST(members_of_groups_are_told_not_touched),
         SWEEP_TEST(slices_end_what_runs_below_them),
         SWEEP_TEST(units_are_stopped),
+        SWEEP_TEST(units_that_have_failed_are_told_apart_and_reset),
         SWEEP_TEST(units_that_can_not_be_looked_at_or_stopped_are_dirty),
         SWEEP_TEST(rounds_go_on_while_things_come_back_but_not_for_ever),
         cmocka_unit_test(findings_beyond_the_limit_make_every_uid_dirty),
