@@ -142,7 +142,11 @@ class NodedTest(unittest.TestCase):
             raise
 
     def free(self, lease, seconds=20):
-        peer.until(lambda: self.lease(lease) is None, seconds=seconds, what="uid %d to be free" % lease.uid)
+        try:
+            peer.until(lambda: self.lease(lease) is None, seconds=seconds, what="uid %d to be free" % lease.uid)
+        except AssertionError as error:
+            waits = self.client.lease.Explain(self.client.m["lease"].LeaseKey(uid=lease.uid), timeout=5)
+            raise AssertionError("%s: %s\n%s" % (error, waits, self.noded.said()[-2000:])) from None
 
     def member(self, lease):
         now = self.lease(lease)
