@@ -25,11 +25,18 @@
 #define CALL_US        (10u * 1000000u)
 #define POLL_NS        5000000L
 #define KNOWN_MAX      4096
+#define IDS_MAX        8
 
-/* What a unit's user was when we asked; it can change with a reload of the manager alone, if the unit is no transient one. */
+/* Numbers and leases' names among a unit's user, group and supplementary groups. */
+struct unit_ids {
+    uint32_t id[IDS_MAX];
+    unsigned n;
+};
+
+/* What a unit's ids were when we asked; they can change with a reload of the manager alone, if it is no transient one. */
 struct known {
     UT_hash_handle hh;
-    uint32_t uid; /* 0 = none of ours */
+    struct unit_ids ids;
     char name[];
 };
 
@@ -172,7 +179,7 @@ static bool is_transient(const char *unit)
     return access(path, F_OK) == 0;
 }
 
-static void known_put(struct bus *bus, const char *name, uint32_t uid)
+static void known_put(struct bus *bus, const char *name, const struct unit_ids *ids)
 {
     size_t len = strlen(name);
     struct known *known;
@@ -183,36 +190,77 @@ static void known_put(struct bus *bus, const char *name, uint32_t uid)
     known = mem_must_calloc(1, sizeof(*known) + len + 1);
 
     memcpy(known->name, name, len + 1);
-    known->uid = uid;
+    known->ids = *ids;
     HASH_ADD_KEYPTR(hh, bus->known, known->name, len, known);
 }
 
-/* The uid that a unit runs as; 0 = none of ours. 0; -errno. */
-static int unit_uid(struct bus *bus, const char *name, const char *path, uint32_t *ret)
+static void ids_add(struct bus *bus, struct unit_ids *ids, const char *text)
+{
+    uint32_t id;
+
+    if (ids->n == IDS_MAX || !bus_user_uid(bus->prefix, text, &id))
+        return;
+    for (unsigned i = 0; i < ids->n; i++)
+        if (ids->id[i] == id)
+            return;
+    ids->id[ids->n++] = id;
+}
+
+static int ids_add_groups(struct bus *bus, const char *path, const char *interface,
+                          struct unit_ids *ids)
+{
+    sd_bus_error error = SD_BUS_ERROR_NULL;
+    char **groups = NULL;
+    int r = sd_bus_get_property_strv(bus->bus, DESTINATION, path, interface, "SupplementaryGroups",
+                                     &error, &groups);
+
+    if (r < 0 && unit_gone(&error))
+        r = 0;
+    for (char **g = groups; g && *g; g++) {
+        ids_add(bus, ids, *g);
+        free(*g);
+    }
+    free(groups);
+    sd_bus_error_free(&error);
+    return r < 0 ? r : 0;
+}
+
+static int ids_read(struct bus *bus, const char *path, const char *interface, struct unit_ids *ids)
+{
+    static const char *const properties[] = {"User", "Group"};
+
+    for (size_t i = 0; i < ARRAY_LEN(properties); i++) {
+        auto_free char *text = NULL;
+        int r = property_string(bus, path, interface, properties[i], &text);
+        if (r < 0)
+            return r;
+        ids_add(bus, ids, text);
+    }
+    return ids_add_groups(bus, path, interface, ids);
+}
+
+/* Whom a unit runs as. ret: empty before. 0; -errno. */
+static int unit_ids(struct bus *bus, const char *name, const char *path, struct unit_ids *ret)
 {
     const char *interface = user_interface(name);
-    auto_free char *user = NULL;
     struct known *known;
     int r;
 
-    if (bus_name_uid(name, ret))
+    if (bus_name_uid(name, &ret->id[0])) {
+        ret->n = 1;
         return 0;
-    *ret = 0;
+    }
     if (!interface)
         return 0;
     HASH_FIND_STR(bus->known, name, known);
     if (known) {
-        *ret = known->uid;
+        *ret = known->ids;
         return 0;
     }
-    r = property_string(bus, path, interface, "User", &user);
-    if (r < 0)
-        return r;
-    if (!bus_user_uid(bus->prefix, user, ret))
-        *ret = 0;
-    if (!is_transient(name))
-        known_put(bus, name, *ret);
-    return 0;
+    r = ids_read(bus, path, interface, ret);
+    if (r == 0 && !is_transient(name))
+        known_put(bus, name, ret);
+    return r;
 }
 
 static bool is_down(const char *active)
@@ -299,14 +347,17 @@ static int triggers_tell(struct bus *bus, uint32_t uid, const char *path, bus_un
 static int listed_look(struct bus *bus, const struct listed *unit, uint32_t min, uint32_t max,
                        bus_unit_fn found, void *arg)
 {
-    uint32_t uid = 0;
-    int r = unit_uid(bus, unit->name, unit->path, &uid);
+    struct unit_ids ids = {.n = 0};
+    int r = unit_ids(bus, unit->name, unit->path, &ids);
 
-    if (r < 0 || uid < min || uid > max || uid == 0)
-        return r;
-    if (!is_down(unit->active) || unit->job)
-        found(uid, unit->name, is_failed(unit->active) && !unit->job, arg);
-    return triggers_tell(bus, uid, unit->path, found, arg);
+    for (unsigned i = 0; r == 0 && i < ids.n; i++) {
+        if (ids.id[i] < min || ids.id[i] > max)
+            continue;
+        if (!is_down(unit->active) || unit->job)
+            found(ids.id[i], unit->name, is_failed(unit->active) && !unit->job, arg);
+        r = triggers_tell(bus, ids.id[i], unit->path, found, arg);
+    }
+    return r;
 }
 
 /* Everything that is known of users dies with a reload of the manager. */

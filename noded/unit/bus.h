@@ -21,13 +21,13 @@ void bus_free(struct bus *bus);
 /* The cluster's prefix has become known, or changed. */
 void bus_prefix(struct bus *bus, const char *prefix);
 
-/* A unit of a leased uid: a service and the like with that user (by number or by a lease's name), a timer or other
- * trigger of such a service, our slice of the uid, or what logind keeps for it.
+/* A unit of a leased uid: a service and the like with that user, group or supplementary group (by number or by a lease's
+ * name), a timer or other trigger of such a service, our slice of the uid, or what logind keeps for it.
  * failed: it runs nothing and will not by itself, its failure is only remembered. */
 typedef void (*bus_unit_fn)(uint32_t uid, const char *unit, bool failed, void *arg);
 
 /* Call found for each unit that is running, has a job, waits to trigger, or has failed and still lies around, whose user
- * is a uid in min..max. 0; BUS_NO_MANAGER; -errno could not look. */
+ * or group is in min..max. 0; BUS_NO_MANAGER; -errno could not look. */
 int bus_units(struct bus *bus, uint32_t min, uint32_t max, bus_unit_fn found, void *arg);
 
 /* Stop it at once: cancel its job, kill what it has, wait until it is down, forget its failure.
