@@ -472,6 +472,7 @@ static int session_start(struct noded *n)
         .hello = op_hello,
         .welcome = op_welcome,
         .pool = noded_op_pool,
+        .pool_blocked = noded_op_pool_blocked,
         .pool_gone = noded_op_pool_gone,
         .lease = op_lease,
         .changed = op_changed,

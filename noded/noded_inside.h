@@ -130,7 +130,7 @@ struct noded {
 
     /* noded_guard.c */
     struct guard guard;
-    struct uid_list blocked; /* uids that were reported in this session */
+    struct uid_list blocked; /* uids that were reported in this session, and not unblocked since */
 };
 
 /* ---- noded.c ---- */
@@ -168,6 +168,8 @@ void noded_pools_start(struct noded *n);
 /* Look whether the files of accounts have changed. */
 void noded_pools_beat(struct noded *n);
 void noded_op_pool(const struct state_pool *pool, void *arg);
+void noded_op_pool_blocked(const struct state_pool *pool, const uint32_t *uids, size_t n,
+                           void *arg);
 void noded_op_pool_gone(const char *name, void *arg);
 /* Pools that a full list did not name are gone. */
 void noded_pools_listed(struct noded *n);

@@ -144,6 +144,27 @@ void noded_op_pool(const struct state_pool *told, void *arg)
     noded_touch(n);
 }
 
+/* What an administrator has unblocked is guarded again, and blocked anew if it must be. A block of ours that leased has not
+ * heard of yet goes, too: it is found again. */
+void noded_op_pool_blocked(const struct state_pool *pool, const uint32_t *uids, size_t n, void *arg)
+{
+    struct noded *noded = arg;
+    struct uid_list *blocked = &noded->blocked;
+    size_t kept = 0;
+
+    for (size_t i = 0; i < blocked->n; i++) {
+        uint32_t uid = blocked->items[i].uid;
+        bool keep = uid < pool->first || uid > pool->last;
+        for (size_t j = 0; !keep && j < n; j++)
+            keep = uids[j] == uid;
+        if (keep)
+            blocked->items[kept++] = blocked->items[i];
+    }
+    if (kept < blocked->n)
+        guard_want(&noded->guard);
+    blocked->n = kept;
+}
+
 void noded_op_pool_gone(const char *name, void *arg)
 {
     struct noded *n = arg;

@@ -9,7 +9,8 @@
 #include "map/name.h"
 #include "xce/limits.h"
 
-#define LOOK_AHEAD_MAX 1024
+#define LOOK_AHEAD_MAX   1024
+#define BLOCKED_TOLD_MAX 1000
 
 static bool uid_valid(uint32_t uid)
 {
@@ -79,6 +80,19 @@ static int pool_decode(const Xce__V1__Pool *pool, struct state_pool *ret, struct
     return 0;
 }
 
+/* A full list may have been cut. */
+static void blocked_decode(const Xce__V1__Pool *message, const struct state_pool *pool,
+                           const struct session_ops *ops, void *arg)
+{
+    uint32_t uids[BLOCKED_TOLD_MAX];
+
+    if (message->n_blocked >= BLOCKED_TOLD_MAX)
+        return;
+    for (size_t i = 0; i < message->n_blocked; i++)
+        uids[i] = message->blocked[i]->uid;
+    ops->pool_blocked(pool, uids, message->n_blocked, arg);
+}
+
 static int pools_decode(const Xce__V1__Changes *changes, const struct session_ops *ops, void *arg,
                         struct err *err)
 {
@@ -89,6 +103,7 @@ static int pools_decode(const Xce__V1__Changes *changes, const struct session_op
         if (r < 0)
             return r;
         ops->pool(&pool, arg);
+        blocked_decode(changes->pools[i], &pool, ops, arg);
     }
     return 0;
 }

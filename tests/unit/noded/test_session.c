@@ -23,6 +23,8 @@ struct fixture {
     uint64_t revision;
     bool full_done;
     enum session_node node;
+    int blocked_told, blocked;
+    uint32_t blocked_first;
     struct state_epoch uids[4];
     struct err err;
 
@@ -57,6 +59,15 @@ static void take_pool(const struct state_pool *pool, void *arg)
     f->pool = *pool;
 }
 
+static void take_blocked(const struct state_pool *pool, const uint32_t *uids, size_t n, void *arg)
+{
+    struct fixture *f = arg;
+
+    f->blocked_told++;
+    f->blocked = (int)n;
+    f->blocked_first = n ? uids[0] : 0;
+}
+
 static void take_gone(const char *name, void *arg)
 {
     ((struct fixture *)arg)->gone++;
@@ -84,6 +95,7 @@ static void take_ahead(const struct state_epoch *uids, size_t n, void *arg)
 static const struct session_ops ops = {
     .lease = take_lease,
     .pool = take_pool,
+    .pool_blocked = take_blocked,
     .pool_gone = take_gone,
     .changed = take_changed,
     .look_ahead = take_ahead,
@@ -168,6 +180,29 @@ static void session_changes_are_told_in_order(void **state)
     assert_string_equal(f->gecos, "lease 12");
     assert_int_equal(f->pool.last, UID + 99);
     assert_int_equal(f->pool.validity_ms, 5000);
+}
+
+/* Also when there is none: that is how a node hears of an unblock. A list that may have been cut tells nothing. */
+static void session_blocked_uids_are_told_whole_or_not_at_all(void **state)
+{
+    struct fixture *f = *state;
+    Xce__V1__BlockedUid uid = XCE__V1__BLOCKED_UID__INIT;
+    static Xce__V1__BlockedUid *list[1000];
+
+    assert_int_equal(decode(f), 0);
+    assert_int_equal(f->blocked_told, 1);
+    assert_int_equal(f->blocked, 0);
+    uid.uid = UID + 5;
+    for (size_t i = 0; i < 1000; i++)
+        list[i] = &uid;
+    f->p.blocked = list;
+    f->p.n_blocked = 999;
+    assert_int_equal(decode(f), 0);
+    assert_int_equal(f->blocked, 999);
+    assert_int_equal(f->blocked_first, UID + 5);
+    f->p.n_blocked = 1000;
+    assert_int_equal(decode(f), 0);
+    assert_int_equal(f->blocked_told, 2);
 }
 
 static void session_lease_of_others_is_no_membership(void **state)
@@ -282,6 +317,7 @@ int main(void)
 #define SESSION_TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
     const struct CMUnitTest tests[] = {
         SESSION_TEST(session_changes_are_told_in_order),
+        SESSION_TEST(session_blocked_uids_are_told_whole_or_not_at_all),
         SESSION_TEST(session_lease_of_others_is_no_membership),
         SESSION_TEST(session_gecos_tells_neither_owner_nor_job),
         SESSION_TEST(session_unsound_changes_are_refused),
