@@ -13,6 +13,9 @@
 /* A mapped map and what its writer knows of the places in it. */
 struct own_map {
     struct map map; /* base NULL: none */
+    /* The header as it was made or checked. Where things are is read from here alone, so that damage to the file while it is
+     * mapped leads to no write outside of it. */
+    struct xce_map_header layout;
     dev_t dev;
     ino_t ino;
     uint32_t pair_uses[XCE_MAP_PAIRS]; /* records that refer to each pair */
@@ -27,6 +30,7 @@ struct map_writer {
     char path[PATH_MAX - 8]; /* room for the endings of the files beside it */
 };
 
+/* What changes in it. */
 static inline struct xce_map_header *own_header(const struct own_map *own)
 {
     return (struct xce_map_header *)own->map.base;
@@ -34,17 +38,17 @@ static inline struct xce_map_header *own_header(const struct own_map *own)
 
 static inline struct xce_map_record *own_records(const struct own_map *own)
 {
-    return (struct xce_map_record *)((char *)own->map.base + own_header(own)->records_at);
+    return (struct xce_map_record *)((char *)own->map.base + own->layout.records_at);
 }
 
 static inline struct xce_map_pair *own_pairs(const struct own_map *own)
 {
-    return (struct xce_map_pair *)((char *)own->map.base + own_header(own)->pairs_at);
+    return (struct xce_map_pair *)((char *)own->map.base + own->layout.pairs_at);
 }
 
 static inline uint32_t *own_block(const struct own_map *own, uint32_t block)
 {
-    return (uint32_t *)((char *)own->map.base + own_header(own)->blocks_at +
+    return (uint32_t *)((char *)own->map.base + own->layout.blocks_at +
                         (uint64_t)block * XCE_MAP_BLOCK);
 }
 
@@ -60,6 +64,8 @@ int own_take_pair(struct own_map *own, const char *home, const char *shell);
 int64_t own_take_blocks(struct own_map *own, const uint32_t *gids, uint32_t n);
 /* Count one use less of what the record refers to. */
 void own_give_back(struct own_map *own, const struct xce_map_record *record);
+/* Whether somebody else has written over the header. */
+bool own_damaged(const struct own_map *own);
 
 /* own_file.c: files */
 

@@ -138,7 +138,7 @@ int own_create(const char *path, const struct map_shape *shape, uint32_t n_block
     if (fd >= 0)
         (void)close(fd);
     if (r == 0)
-        memcpy(own_header(ret), header, sizeof(*header));
+        ret->layout = *(struct xce_map_header *)memcpy(own_header(ret), header, sizeof(*header));
     else if (fd >= 0)
         (void)unlink(temp);
     free(header);
@@ -233,6 +233,8 @@ static int open_checked(int fd, size_t size, struct own_map *ret, const char **r
         *ret_why = "is superseded";
     if (*ret_why)
         own_done(ret);
+    else
+        ret->layout = *own_header(ret);
     return *ret_why ? -EBADMSG : 0;
 }
 

@@ -1,5 +1,6 @@
 /* Writing one record, and the pair and blocks that it refers to: the writer's half of the seqlock of xce/map.h. */
 #include <errno.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "map/own.h"
@@ -7,11 +8,10 @@
 
 int64_t own_index(const struct own_map *own, uint32_t uid)
 {
-    const struct xce_map_header *header;
+    const struct xce_map_header *header = &own->layout;
 
     if (!own->map.base)
         return -ERANGE;
-    header = own_header(own);
     for (uint32_t i = 0; i < header->n_ranges; i++)
         if (uid - header->ranges[i].first < header->ranges[i].count)
             return header->ranges[i].record + (int64_t)(uid - header->ranges[i].first);
@@ -94,7 +94,7 @@ static bool blocks_unused(const struct own_map *own, uint32_t first, uint32_t n)
 
 int64_t own_take_blocks(struct own_map *own, const uint32_t *gids, uint32_t n)
 {
-    uint32_t n_blocks = own_header(own)->n_blocks, need = XCE_MAP_BLOCKS_OF(n);
+    uint32_t n_blocks = own->layout.n_blocks, need = XCE_MAP_BLOCKS_OF(n);
     uint32_t first = own->block_hint, *at;
 
     for (uint32_t tried = 0;; tried++, first++) {
@@ -116,9 +116,22 @@ int64_t own_take_blocks(struct own_map *own, const uint32_t *gids, uint32_t n)
 
 void own_give_back(struct own_map *own, const struct xce_map_record *record)
 {
+    uint64_t end = (uint64_t)record->block + XCE_MAP_BLOCKS_OF(record->n_gids);
+
     if (record->state == XCE_MAP_NONE)
         return;
-    own->pair_uses[record->pair]--;
-    if (record->n_gids > 0)
-        memset(own->block_used + record->block, 0, XCE_MAP_BLOCKS_OF(record->n_gids));
+    /* A record that somebody else has written over may say anything. */
+    if (record->pair < XCE_MAP_PAIRS && own->pair_uses[record->pair] > 0)
+        own->pair_uses[record->pair]--;
+    if (record->n_gids > 0 && end <= own->layout.n_blocks)
+        memset(own->block_used + record->block, 0, end - record->block);
+}
+
+bool own_damaged(const struct own_map *own)
+{
+    const size_t state = offsetof(struct xce_map_header, state), after = state + sizeof(uint32_t);
+    const char *now = own->map.base, *made = (const char *)&own->layout;
+    const size_t end = offsetof(struct xce_map_header, revision);
+
+    return memcmp(now, made, state) != 0 || memcmp(now + after, made + after, end - after) != 0;
 }

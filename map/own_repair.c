@@ -49,7 +49,7 @@ static bool places_right(const struct own_map *own, const struct xce_map_record 
         return false;
     if (record->n_gids == 0)
         return true;
-    if (end > own_header(own)->n_blocks)
+    if (end > own->layout.n_blocks)
         return false;
     for (uint64_t i = record->block; i < end; i++)
         if (own->block_used[i])

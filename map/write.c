@@ -150,7 +150,7 @@ static int make_record(struct own_map *own, const struct map_lease *lease,
         image.flags |= before->flags & XCE_MAP_CLOSED;
     image.pair = (uint16_t)pair;
     image.block = (uint32_t)block;
-    image.name_len = (uint8_t)name_encode(own_header(own)->prefix, lease->uid, lease->epoch, name);
+    image.name_len = (uint8_t)name_encode(own->layout.prefix, lease->uid, lease->epoch, name);
     image.gecos_len = (uint8_t)strlen(lease->gecos);
     memcpy(image.text, name, image.name_len);
     image.text[image.name_len + 1] = 'x';
@@ -232,7 +232,7 @@ static int check_shape(const struct map_shape *shape, uint64_t *ret_uids)
 
 static bool same_shape(const struct own_map *own, const struct map_shape *shape)
 {
-    const struct xce_map_header *header = own_header(own);
+    const struct xce_map_header *header = &own->layout;
 
     if (strcmp(header->prefix, shape->prefix) != 0 || header->n_ranges != shape->n_ranges)
         return false;
@@ -315,7 +315,7 @@ static int replace(struct map_writer *w, const struct map_shape *shape, uint32_t
 /* A new file of the shape that there is, with n_blocks. */
 static int replace_same(struct map_writer *w, uint32_t n_blocks)
 {
-    const struct xce_map_header *header = own_header(&w->own);
+    const struct xce_map_header *header = &w->own.layout;
     struct map_span ranges[XCE_RANGES_MAX];
     struct map_shape shape = {header->prefix, ranges, header->n_ranges};
 
@@ -337,8 +337,8 @@ int map_writer_shape(struct map_writer *w, const struct map_shape *shape)
         return MAP_SAME;
     n_blocks = blocks_for(n_uids);
     /* At least the room that its records have now. */
-    if (w->own.map.base && own_header(&w->own)->n_blocks > n_blocks)
-        n_blocks = own_header(&w->own)->n_blocks;
+    if (w->own.map.base && w->own.layout.n_blocks > n_blocks)
+        n_blocks = w->own.layout.n_blocks;
     return replace(w, shape, n_blocks);
 }
 
@@ -347,7 +347,7 @@ int map_writer_shape(struct map_writer *w, const struct map_shape *shape)
 /* Twice the room for gids, up to what the largest leases need and one of them while it is being replaced; without gaps. */
 static int make_room(struct map_writer *w)
 {
-    const struct xce_map_header *header = own_header(&w->own);
+    const struct xce_map_header *header = &w->own.layout;
     uint64_t most = ((uint64_t)header->n_records + 1) * XCE_MAP_BLOCKS_OF(XCE_GIDS_MAX);
     uint64_t n = (uint64_t)header->n_blocks * 2;
 
@@ -430,11 +430,11 @@ int map_writer_beat(struct map_writer *w, uint64_t boot_ms, uint64_t heard_boot_
         return MAP_SAME;
     /* Before anything is touched: the pages of a file that was cut are gone. */
     there = lstat(w->path, &st) == 0 && st.st_dev == w->own.dev && st.st_ino == w->own.ino;
-    if (there && (size_t)st.st_size < w->own.map.size)
-        return -EIO;
+    if (there && ((size_t)st.st_size < w->own.map.size || own_damaged(&w->own)))
+        return MAP_DAMAGED;
     header = own_header(&w->own);
     word_store(&header->beat_boot_ms, boot_ms);
     if (heard_boot_ms != 0)
         word_store(&header->heard_boot_ms, heard_boot_ms);
-    return there ? MAP_SAME : replace_same(w, header->n_blocks);
+    return there ? MAP_SAME : replace_same(w, w->own.layout.n_blocks);
 }

@@ -53,6 +53,8 @@ enum {
     MAP_SAME = 0,
     MAP_REPLACED = 1, /* there is a new file now; readers have been told */
     MAP_NOT_HELD = 2, /* the uid holds another epoch, or none */
+    MAP_DAMAGED =
+        3, /* somebody else wrote over the file or cut it short: only a new writer helps */
 };
 
 /* Give the map this shape: nothing to do, or a new file with all records whose uid is in a new range too, and the same
@@ -93,8 +95,7 @@ void map_writer_incarnation(struct map_writer *w, const void *incarnation, size_
 
 /* noded lives (boot_ms: CLOCK_BOOTTIME), and a leader answered the heartbeat that it sent at heard_boot_ms (0: nothing
  * new). Call about once a second. A map whose name was removed or taken by another file is written again.
- * MAP_SAME; MAP_REPLACED; -EIO somebody cut the file short: what was in it is lost, only a new writer helps; errors as of
- * map_writer_shape, the old map goes on. */
+ * MAP_SAME; MAP_REPLACED; MAP_DAMAGED; errors as of map_writer_shape, the old map goes on. */
 int map_writer_beat(struct map_writer *w, uint64_t boot_ms, uint64_t heard_boot_ms);
 
 #endif

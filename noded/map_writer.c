@@ -127,6 +127,8 @@ int node_map_beat(struct node_map *m, uint64_t boot_ms, uint64_t heard_boot_ms)
 {
     int r = map_writer_beat(m->writer, boot_ms, heard_boot_ms);
 
+    if (r == MAP_DAMAGED)
+        return MAP_BROKEN;
     return r < 0 ? r : 0;
 }
 

@@ -48,8 +48,11 @@ void node_map_retire(struct node_map *map, uint32_t uid, uint32_t epoch, uint64_
 
 void node_map_progress(struct node_map *map, uint64_t revision, bool synced);
 void node_map_incarnation(struct node_map *map, const uint8_t *incarnation, size_t len);
-/* About once a second. heard_boot_ms: when the last heartbeat was sent that a leader answered. 0; -errno: the map has been
- * removed and can not be written again now. */
+/* About once a second. heard_boot_ms: when the last heartbeat was sent that a leader answered. 0; MAP_BROKEN; -errno: the
+ * map has been removed and can not be written again now. */
+enum {
+    MAP_BROKEN = 1, /* somebody wrote over the map or cut it: only a new process can make another */
+};
 int node_map_beat(struct node_map *map, uint64_t boot_ms, uint64_t heard_boot_ms);
 
 /* Whether there is a map at all: without one nothing resolves, so nothing is here. */

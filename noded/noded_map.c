@@ -96,6 +96,13 @@ void noded_map_beat(struct noded *n)
     if (r < 0)
         log_error(LOG_FIELDS(.message_id = LOG_ID_DISK),
                   "%s: is gone and cannot be written again (%s)", n->map_path, err_text(r));
+    if (r != MAP_BROKEN)
+        return;
+    /* Nothing in the mapping can be relied on or even touched any more. The next process makes the map anew. */
+    log_error(LOG_FIELDS(.message_id = LOG_ID_DISK),
+              "%s: somebody has cut or overwritten it; ending, to begin anew", n->map_path);
+    log_close();
+    _exit(EXIT_FAILURE);
 }
 
 void noded_map_settle(struct noded *n)

@@ -475,13 +475,48 @@ static void write_removed_map_is_written_again(void **state)
     map_close(&new);
 }
 
+/* Whatever is in the pages now: the writer goes by what it knows itself, and stays within the file. */
+static void write_overwritten_map_is_noticed_and_harmless(void **state)
+{
+    struct map_fixture *f = *state;
+    struct map_lease lease = {.uid = BASE,
+                              .epoch = UINT32_MAX,
+                              .state = XCE_MAP_ACTIVE,
+                              .gecos = "",
+                              .home = "/",
+                              .shell = "/bin/sh"};
+    struct stat st;
+    int fd;
+
+    fixture_shape(f, 64);
+    fixture_set(f, BASE, 1);
+    assert_int_equal(stat(f->path, &st), 0);
+    fd = open(f->path, O_WRONLY);
+    assert_return_code(fd, errno);
+    for (off_t at = 0; at < st.st_size; at += 4)
+        assert_int_equal(pwrite(fd, &(uint32_t){0xfefefefe}, 4, at), 4);
+    (void)close(fd);
+    for (uint32_t uid = BASE; uid < BASE + 64; uid++) {
+        lease.uid = uid;
+        (void)map_writer_set(f->writer, &lease);
+        (void)map_writer_mark(f->writer, uid, UINT32_MAX, XCE_MAP_CLOSED, 0);
+        (void)map_writer_retire(f->writer, uid, UINT32_MAX, 9);
+    }
+    assert_int_equal(map_writer_beat(f->writer, 1, 1), MAP_DAMAGED);
+    map_writer_free(f->writer, false);
+    fixture_start(f);
+    assert_false(f->how.taken);
+    fixture_shape(f, 64);
+    fixture_set(f, BASE + 63, 1);
+}
+
 static void write_cut_map_is_noticed(void **state)
 {
     struct map_fixture *f = *state;
 
     fixture_shape(f, 64);
     assert_int_equal(truncate(f->path, 4096), 0);
-    assert_int_equal(map_writer_beat(f->writer, 1, 1), -EIO);
+    assert_int_equal(map_writer_beat(f->writer, 1, 1), MAP_DAMAGED);
     map_writer_free(f->writer, false);
     fixture_start(f);
     assert_false(f->how.taken);
@@ -781,6 +816,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(write_killed_before_it_told_readers_is_made_good, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(write_removed_map_is_written_again, setup, teardown),
+        cmocka_unit_test_setup_teardown(write_overwritten_map_is_noticed_and_harmless, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(write_cut_map_is_noticed, setup, teardown),
         cmocka_unit_test_setup_teardown(write_untrusted_files_are_not_taken, setup, teardown),
         cmocka_unit_test_setup_teardown(write_odd_record_is_finished_by_the_successor, setup,
