@@ -216,6 +216,42 @@ class GiveBack(LeaseCase):
         self.ok('n1', 'leasectl', 'node', 'sweep', 'n1')
         self.wait(lambda: not self.processes(uid), 70, 'the stray dies')
 
+    def blocked(self):
+        shown = self.json('n1', 'leasectl', 'pool', 'show', 'main', '--json')
+        return [entry['uid'] for entry in shown['blocked']]
+
+    def passes(self):
+        """A pass that began after now."""
+        before = self.journal('n1', 'noded', 1000).count('told to look at once')
+        self.ok('n1', 'leasectl', 'node', 'sweep', 'n1')
+        self.wait(lambda: self.journal('n1', 'noded', 1000).count('told to look at once') > before, 10, 'noded was told')
+
+    def test_failed_unit_is_no_stray(self):
+        """217/USER leaves a unit that has failed and runs nothing: it goes, and its uid stays usable."""
+        uid = self.range[1] - 8
+        for i in range(3):
+            done = self.run_in('n1', 'systemd-run', '--wait', '-q', '--unit', f'failed-{i}', '-p', f'User={uid - i}', 'true')
+            self.assertEqual(done.returncode, 217, done.stderr)
+        self.passes()
+        self.wait(lambda: 'failed-' not in self.ok('n1', 'systemctl', 'list-units', '--all', '--no-legend', 'failed-*'), 20,
+                  'the failed units are reset')
+        self.release(self.acquire())  # READY comes behind whatever that pass had to report
+        self.assertEqual([u for u in self.blocked() if uid - 3 < u <= uid], [])
+
+    def test_unblocked_uid_is_guarded_again(self):
+        """An account comes and is left alone, goes, and is unblocked: then nothing may run under its number any more."""
+        uid = self.range[1] - 16
+        stray = ('sh', '-c', 'setsid setpriv --reuid $1 --clear-groups sleep 1000 </dev/null >/dev/null 2>&1 &', 'sh', uid)
+        self.ok('n1', 'sh', '-c', f'echo somebody:x:{uid}:100::/:/bin/sh >>/etc/passwd')
+        self.ok('n1', *stray)
+        self.passes()
+        self.wait(lambda: uid in self.blocked(), 20, 'the uid is blocked')
+        self.assertNotEqual(self.processes(uid), [], 'nothing of the account is touched')
+        self.ok('n1', 'sed', '-i', '/^somebody:/d', '/etc/passwd')
+        self.ok('n1', 'leasectl', 'pool', 'unblock', 'main', uid)
+        self.passes()
+        self.wait(lambda: not self.processes(uid), 20, 'what runs there now is a stray')
+
     def test_live_lease_is_left_alone(self):
         lease = self.acquire()
         unit = f'job-{lease["uid"]}'
