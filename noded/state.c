@@ -193,11 +193,30 @@ static void lease_to_map(struct state *state, struct seen *seen, const struct st
                     "the map can not hold it");
 }
 
+static void lease_ended(struct state *state, struct seen *seen, const struct state_lease *lease,
+                        bool again)
+{
+    struct slot *slot = seen->slot;
+
+    slot_count(state, slot, -1);
+    slot_close(state, seen);
+    slot_count(state, slot, 1);
+    lease_to_map(state, seen, lease);
+    if (slot->proof != PROOF_CLEAN && (again || slot->sweep == STEP_NOT))
+        slot_want_sweep(state, slot);
+}
+
 /* Granted or active, this node a member, admission open. */
 static void lease_live(struct state *state, struct seen *seen, const struct state_lease *lease)
 {
     struct slot *slot = seen->slot;
 
+    /* This node has said READY for it and knows nothing of that: nor can it know whether it has closed admission since. */
+    if (!seen->on_disk && lease->proof == PROOF_READY) {
+        slot_refuse(state, seen, REASON_CLOSED, "this node does not remember that it was ready");
+        lease_ended(state, seen, lease, false);
+        return;
+    }
     if (!seen->on_disk)
         state_want_persist(state, seen);
     /* On disk and active: it was admitted before, and the map was lost since. What runs is its own. */
@@ -214,19 +233,6 @@ static void lease_live(struct state *state, struct seen *seen, const struct stat
         slot->vet = STEP_QUEUED;
         uids_add(&state->vets.waiting, slot->uid);
     }
-}
-
-static void lease_ended(struct state *state, struct seen *seen, const struct state_lease *lease,
-                        bool again)
-{
-    struct slot *slot = seen->slot;
-
-    slot_count(state, slot, -1);
-    slot_close(state, seen);
-    slot_count(state, slot, 1);
-    lease_to_map(state, seen, lease);
-    if (slot->proof != PROOF_CLEAN && (again || slot->sweep == STEP_NOT))
-        slot_want_sweep(state, slot);
 }
 
 /* Whether what was found clean before does not count any more: it had not ended then, or a stray put it back. */

@@ -355,6 +355,16 @@ static void state_closed_on_disk_stays_closed_without_a_map(void **state)
     expect(f, "set 0/3 2 member closed; REFUSED 0/3 closed; sweep 0/3c;");
 }
 
+/* Its own word stands with leased, and it knows nothing of it: it may have closed admission since. */
+static void state_ready_that_is_not_remembered_is_closed(void **state)
+{
+    struct fixture *f = *state;
+
+    session(f, true);
+    shows(f, 0, 3, STATE_ACTIVE, PROOF_READY);
+    expect(f, "REFUSED 0/3 closed; set 0/3 2 member closed; persist 0/3c; sweep 0/3c;");
+}
+
 static void state_map_lost_but_epoch_on_disk_is_here_again(void **state)
 {
     struct fixture *f = *state;
@@ -722,6 +732,7 @@ int main(void)
         STATE_TEST(state_no_room_refuses),
         STATE_TEST(state_closed_stays_closed),
         STATE_TEST(state_closed_on_disk_stays_closed_without_a_map),
+        STATE_TEST(state_ready_that_is_not_remembered_is_closed),
         STATE_TEST(state_map_lost_but_epoch_on_disk_is_here_again),
         STATE_TEST(state_restart_takes_the_map_over),
         STATE_TEST(state_new_session_says_all_anew),
