@@ -201,7 +201,8 @@ print(peer.code_of(ask))
             self.client.pool.List(self.m["pool"].ListPoolsRequest(), timeout=5)
         for _ in range(20):
             self.client.pool.List(self.m["pool"].ListPoolsRequest(), timeout=5)
-        self.assertLess(self.resident_mib() - before, 300)
+        # A sanitizer keeps what was freed for a while.
+        self.assertLess(self.resident_mib() - before, 1200 if os.environ.get('XCE_TEST_SANITIZED') else 300)
 
     # ---- one user against all ----
 
