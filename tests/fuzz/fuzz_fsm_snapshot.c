@@ -27,7 +27,7 @@ static void put(uint8_t *at, uint64_t value, int n)
 
 static void through_another(const struct fsm *fsm)
 {
-    struct fsm *again;
+    struct fsm *again = NULL;
     uint8_t *bytes;
     size_t len;
 

@@ -1,3 +1,5 @@
+/* What it asserts holds without asserts, too. */
+#undef NDEBUG
 #include "tests/unit/client/fake_server.h"
 
 #include <assert.h>
