@@ -643,7 +643,8 @@ bool session_sweep(struct service *service, const char *node, const ProtobufCBin
 
     if (!session || session->full)
         return false;
-    memcpy(text, reason->data, reason->len);
+    if (reason->len)
+        memcpy(text, reason->data, reason->len);
     text[reason->len] = '\0';
     sweep.reason = text;
     message.body_case = XCE__V1__SESSION_DOWN__BODY_SWEEP;
