@@ -25,6 +25,7 @@
 #define TURN        200 /* samples of each kind in a turn */
 #define WARM_UP     2000
 #define SECONDS     1.5
+#define ISSUED_LEN  5
 #define RSS_LEASES  65536
 #define RSS_BATCH   1024
 
@@ -48,9 +49,10 @@ struct bench {
     struct rig rig;
     struct grpc_channel *channels[CONNECTIONS];
     struct pb_arena arena;
-    /* The request, packed; its id is at id_at. */
+    /* The request, packed; its id is at id_at, its issued_at_ms, in ISSUED_LEN bytes, at issued_at. */
     uint8_t request[256];
-    size_t request_len, id_at;
+    size_t request_len, id_at, issued_at;
+    int64_t now_ms; /* cluster time by the last reply */
     uint64_t next;
     unsigned outstanding;
     uint64_t n_done;
@@ -70,6 +72,7 @@ static void pack_request(struct bench *bench)
 
     memset(id, 0xee, sizeof id);
     request.id = (ProtobufCBinaryData){sizeof id, id};
+    request.issued_at_ms = 1 << 28; /* ISSUED_LEN bytes of a varint */
     spec.lifetime_case = XCE__V1__LEASE_SPEC__LIFETIME_TTL_MS;
     spec.ttl_ms = 3600000;
     spec.nodes = &node;
@@ -80,9 +83,20 @@ static void pack_request(struct bench *bench)
     bench->request_len = xce__v1__acquire_request__pack(&ask, bench->request);
     at = memmem(bench->request, bench->request_len, id, sizeof id);
     bench->id_at = (size_t)(at - bench->request);
+    bench->issued_at = bench->id_at + sizeof id + 1;
 }
 
 static void claim(struct bench *bench, struct grpc_channel *channel);
+
+/* As clients do: the time of the last reply, as a varint of a fixed length (the high groups may be zero). */
+static void put_issued(struct bench *bench)
+{
+    uint8_t *to = bench->request + bench->issued_at;
+    uint64_t value = (uint64_t)bench->now_ms;
+
+    for (int i = 0; i < ISSUED_LEN; i++, value >>= 7)
+        to[i] = (uint8_t)((value & 0x7f) | (i < ISSUED_LEN - 1 ? 0x80 : 0));
+}
 
 struct claim {
     struct bench *bench;
@@ -103,6 +117,7 @@ static void claimed(struct grpc_request *request, const uint8_t *data, size_t le
     if (reply->n_leases != 1 || reply->leases[0]->uid < FIRST_UID)
         rig_die("a claim gave no lease", NULL);
     bench->n_done++;
+    bench->now_ms = reply->info->now_ms;
     pb_arena_reset(&bench->arena);
 }
 
@@ -130,6 +145,7 @@ static void claim(struct bench *bench, struct grpc_channel *channel)
 
     *begun = (struct claim){bench, channel};
     memcpy(bench->request + bench->id_at, &bench->next, sizeof bench->next);
+    put_issued(bench);
     bench->next++;
     bench->outstanding++;
     if (grpc_request_start(channel, "/xce.v1.LeaseService/Acquire", 20000, NULL, &events, begun,
