@@ -14,6 +14,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+struct cert_identity;
 struct loop;
 struct grpc_server;
 struct grpc_call; /* one call, server side */
@@ -67,8 +68,8 @@ struct grpc_peer {
     uid_t uid;
     gid_t gid;
     pid_t pid;
-    const char *certificate_cn; /* TLS: NULL on a unix socket */
-    uint64_t connection;        /* number of the connection, unique in this process */
+    const struct cert_identity *tls; /* by its certificate; NULL on a unix socket */
+    uint64_t connection;             /* number of the connection, unique in this process */
 };
 
 enum {

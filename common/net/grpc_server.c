@@ -35,7 +35,6 @@ struct connection {
     struct grpc_server *server;
     struct h2_conn *h2; /* NULL: lost, lives on for the peer of its calls */
     struct grpc_peer peer;
-    char *certificate_cn;
     unsigned n_calls;
 };
 
@@ -130,7 +129,6 @@ static void connection_release(struct connection *connection)
 {
     if (connection->h2 || connection->n_calls > 0)
         return;
-    free(connection->certificate_cn);
     free(connection);
 }
 

@@ -1,5 +1,5 @@
-/* A byte stream between two ends: what h2 stands on. A unix socket now; TLS is a second implementation of the same ops,
- * with another transport beneath it.
+/* A byte stream between two ends: what h2 stands on. A unix socket here; TLS over TCP (tls_port.h) is a second
+ * implementation of the same ops.
  *
  * One loop, one thread. Events come from the loop, never inside a call into this header. Whoever has the events may free
  * the transport in any of them. */
@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+struct cert_identity;
 struct loop;
 struct transport;
 
@@ -31,7 +32,7 @@ struct transport_peer {
     uid_t uid;
     gid_t gid;
     pid_t pid;
-    const char *certificate_cn; /* lives as long as the transport; NULL without TLS */
+    const struct cert_identity *tls; /* as long as the transport; NULL without TLS */
 };
 
 enum {
@@ -52,6 +53,7 @@ struct transport {
     void *arg;
     struct transport_peer peer;
     uint64_t written_bytes; /* handed to the kernel: the peer can not have seen what lies behind */
+    const char *why;        /* from `closed` on: the sentence that errno has not; NULL = none */
 };
 
 /* Send bytes now. What the kernel does not take is copied and follows by itself. 0; TRANSPORT_BLOCKED; a negative errno:

@@ -56,7 +56,7 @@ HOMES = [
     ('systemd/sd-daemon.h', ['common/daemon*.c']),
     ('systemd/sd-bus.h', ['noded/unit/bus*.c']),
     ('systemd/sd-id128.h', ['common/*.c', 'noded/*.c']),
-    ('openssl/*', ['common/digest*.c', 'common/net/tls*.c']),
+    ('openssl/*', ['common/digest*.c', 'common/cert*.[ch]', 'common/net/tls*.[ch]']),
     ('libsmartcols/*', ['ctl/output*.c']),
     ('uthash.h', ['*']),
     ('utlist.h', ['*']),

@@ -1,0 +1,67 @@
+/* Our own certificate, key, CA bundle and CRL: loaded from files, kept fresh, and the streams that stand on them.
+ *
+ * One set serves both directions: a replica accepts and connects with the same certificate. Files are read again on
+ * tls_keys_reload (SIGHUP) and when one of them has changed (looked at every TLS_KEYS_LOOK_MS; a change is taken when the
+ * files have been the same for two looks, so that a certificate and its key may be replaced one after the other). A set
+ * that does not hold together is refused whole, with the reason, and the old one stays.
+ * Streams go on over a reload. Each is looked at again under the new CA and CRL, and cut when its peer's certificate does
+ * not pass any more; it is cut, too, within a second after a certificate of the peer's chain has expired.
+ *
+ * TLS 1.3 alone. The peer must show a certificate that chains to the CA, is within its dates, not revoked (if there is a
+ * CRL: one is needed then from every CA of the chain), and whose extended key usage names its role: serverAuth of who was
+ * connected to, clientAuth of who connected. No session is resumed, no early data.
+ * One loop, one thread. */
+#ifndef XCE_COMMON_NET_TLS_KEYS_H
+#define XCE_COMMON_NET_TLS_KEYS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/cert.h"
+#include "common/err.h"
+
+struct loop;
+struct tls_keys;
+
+#define TLS_KEYS_LOOK_MS 1000
+
+/* Paths of PEM files. */
+struct tls_files {
+    const char *certificate; /* ours, then the intermediates up to, not including, the CA */
+    const char *key;         /* not encrypted; for nobody else than its owner and group to read */
+    const char *ca;          /* whom we trust: one or more CA certificates */
+    const char *crl;         /* NULL or "" = none; else one list for each CA that occurs */
+};
+
+enum tls_news {
+    TLS_RELOADED = 1, /* new files are in use; text says until when our certificate is good */
+    TLS_FAILED = 2,   /* what the files hold now can not be used; text says why */
+    TLS_CUT = 3,      /* a stream of `peer` is cut; text says why */
+};
+
+/* Told from the loop; from tls_keys_reload only TLS_CUT, after it. peer is NULL unless TLS_CUT. May be NULL. */
+typedef void (*tls_news_fn)(enum tls_news news, const struct cert_identity *peer, const char *text,
+                            void *arg);
+
+/* Load the files. Paths are copied. 0; -EINVAL with err naming file and reason; -ENOMEM. */
+int tls_keys_new(struct loop *loop, const struct tls_files *files, tls_news_fn news, void *arg,
+                 struct tls_keys **ret, struct err *err);
+
+/* Load them again now; files NULL: the same paths. 0; errors as above, the old set stays. */
+int tls_keys_reload(struct tls_keys *keys, const struct tls_files *files, struct err *err);
+
+/* Who we are by our certificate in use. Until the next reload. */
+const struct cert_identity *tls_keys_identity(const struct tls_keys *keys);
+
+/* Asserts that no stream and no port stands on it any more. NULL does nothing. */
+void tls_keys_free(struct tls_keys *keys);
+
+/* Whether the files could be used, without keeping anything: --check-config. uses: the extended key usages that our own
+ * certificate needs. 0; -EINVAL, -ENOMEM with err. */
+enum tls_use {
+    TLS_SERVER = 1,
+    TLS_CLIENT = 2,
+};
+int tls_files_check(const struct tls_files *files, unsigned uses, struct err *err);
+
+#endif
