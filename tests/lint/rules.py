@@ -49,6 +49,8 @@ HOMES = [
     ('uv.h', ['common/net/loop*.c']),
     ('nghttp2/*', ['common/net/h2*.c']),
     ('protobuf-c/*', ['*']),
+    ('raft.h', ['leased/engine/raft*.c', 'leased/engine/raft*.h']),
+    ('raft/*', ['leased/engine/raft*.c', 'leased/engine/raft*.h']),
     ('sqlite3.h', ['leased/engine/sqlite*.c', 'leased/history/*.c']),
     ('ini.h', ['common/conf*.c']),
     ('jansson.h', ['common/json*.c']),
