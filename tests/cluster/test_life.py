@@ -97,6 +97,14 @@ class Run(LeaseCase):
         self.wait(lambda: self.run_in('n1', 'leasectl', 'show', '--job', 'j4').returncode == 3, 20, 'j4 holds nothing')
 
 
+class Service(LeaseCase):
+    def test_history_steps_back(self):
+        """The unit's filter of system calls lets the thread lower its own priority."""
+        script = 'for t in /proc/$(systemctl show -P MainPID leased)/task/*; do echo $(cat $t/comm) $(cut -d" " -f19 $t/stat); done'
+        nice = dict(line.split() for line in self.ok('n1', 'sh', '-c', script).splitlines())
+        self.assertEqual((nice['leased'], nice['writer'], nice['history']), ('0', '0', '10'), nice)
+
+
 class GiveBack(LeaseCase):
     cooldown = '3s'
 
