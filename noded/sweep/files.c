@@ -1,263 +1,385 @@
-/* Files by owner, in the folders where anybody may write: a walk below each root that crosses no mount and follows no
- * link, in bounded memory however large, deep or hostile the tree.
+/* Files by owner, in the folders where anybody may write and in all that is mounted at or below them, also what a mount hides.
  *
- * Below DEPTH_MAX a folder of the uid itself is moved up to the root, to be met again there; a folder of somebody else is
- * put aside as a root of its own. A folder of the uid that holds files of others is given to root. */
-#include <dirent.h>
+ * Each root is looked at in a copy of the machine's mount namespace. There the mounts are taken off from the top: walk one that
+ * has nothing on it any more, unmount it, go on with what it hid; the root comes last, bare. What is mounted meanwhile appears
+ * in the copy and is met by a walk, or by the next turn. Then the mount that the root lies on goes, too, for what it hid at
+ * that path, and so on up to the machine's own root. A file system that a server answers for is never touched, since that may
+ * hang for ever: it is a finding as long as it is there. */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "common/mem.h"
-#include "noded/sweep/acl.h"
+#include "noded/sweep/files_walk.h"
 #include "noded/sweep/inode.h"
 #include "noded/sweep/kinds.h"
+#include "noded/sweep/machine.h"
+#include "noded/sweep/mount_table.h"
 
-#define DEPTH_MAX   256 /* open folders at once */
-#define ENTRIES_LEN 4096
-#define ASIDE_MAX   256
-#define LINKED_MAX  128
+#define TURNS_MAX   8     /* through the mount table, for one root */
+#define MOUNTS_MAX  65536 /* below one root */
+#define COVERED_MAX (MOUNTS_MAX * TURNS_MAX)
 
-struct file_walk {
-    struct sweep *sweep;
-    int root_fd;
-    uint64_t mount;       /* of the root */
-    bool acls;            /* look at access lists, too: a system call more for each file */
-    int aside[ASIDE_MAX]; /* folders to be walked as roots of their own */
-    size_t n_aside;
-    int linked[LINKED_MAX]; /* removed here, but they had other links */
-    size_t n_linked;
-    bool moved; /* something into the root, in this walk of it */
+struct below {
+    uint64_t id, parent;
+    enum mount_class class;
+    char *path, *type;
+    bool off; /* unmounted, or not to be reached */
 };
 
-static void walk_folder(struct file_walk *w, int fd, int depth);
+struct root {
+    const char *shown; /* as it was configured */
+    bool acls;
+    char *path; /* the same without symlinks */
+    struct below *mounts;
+    size_t n_mounts, cap_mounts;
+    struct files_covered *covered;
+    size_t n_covered, cap_covered;
+    /* The mount that holds the root's folder, when what is mounted at it is off. */
+    size_t holder_len;
+    enum mount_class holder;
+    bool no_memory;
+};
 
-static int folder_open(int dir_fd, const char *name)
+static bool at_or_below(const char *path, const char *root)
 {
-    struct open_how how = {
-        .flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOATIME,
-        .resolve = RESOLVE_NO_XDEV | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
-    };
-    long fd = syscall(SYS_openat2, dir_fd, name, &how, sizeof(how));
+    size_t len = strlen(root);
 
-    return fd < 0 ? -errno : (int)fd;
+    return strncmp(path, root, len) == 0 && (path[len] == '/' || path[len] == '\0');
 }
 
-/* Out of the depth with it, under a name that nothing has. */
-static bool folder_move_up(struct file_walk *w, int dir_fd, const char *name)
-{
-    static atomic_uint serial;
-    char up[64];
+/* ---- the mounts of a root ---- */
 
-    for (int tried = 0; tried < 16; tried++) {
-        (void)snprintf(up, sizeof(up), ".xce-sweep.%u.%u", (unsigned)getpid(),
-                       atomic_fetch_add(&serial, 1));
-        if (renameat2(dir_fd, name, w->root_fd, up, RENAME_NOREPLACE) == 0)
-            return true;
-        if (errno != EEXIST)
-            return false;
+static void mounts_forget(struct root *root)
+{
+    for (size_t i = 0; i < root->n_mounts; i++) {
+        free(root->mounts[i].path);
+        free(root->mounts[i].type);
     }
+    root->n_mounts = 0;
+    root->holder_len = 0;
+    root->holder =
+        MOUNT_LOCAL; /* the machine's own root, of whatever type: with it hangs everything */
+}
+
+static void mount_note(struct sweep *sweep, const struct mount_entry *entry, void *arg)
+{
+    struct root *root = arg;
+    size_t len = strlen(entry->path);
+    struct below *b;
+
+    if (len <= 1)
+        return;
+    if (!at_or_below(entry->path, root->path)) {
+        if (at_or_below(root->path, entry->path) && len >= root->holder_len) {
+            root->holder_len = len;
+            root->holder = mount_classify(sweep, entry);
+        }
+        return;
+    }
+    if (mem_grow(&root->mounts, &root->cap_mounts, root->n_mounts + 1, MOUNTS_MAX, sizeof(*b)) <
+        0) {
+        root->no_memory = true;
+        return;
+    }
+    b = &root->mounts[root->n_mounts++];
+    *b = (struct below){
+        .id = entry->id,
+        .parent = entry->parent,
+        .class = mount_classify(sweep, entry),
+        .path = strdup(entry->path),
+        .type = strdup(entry->type),
+    };
+    root->no_memory |= !b->path || !b->type;
+}
+
+static int mounts_read(struct sweep *sweep, struct root *root)
+{
+    int r;
+
+    mounts_forget(root);
+    r = mount_table_each(sweep, mount_note, root);
+    if (r == 0 && root->no_memory) {
+        r = -ENOMEM;
+        sweep_failed(sweep, root->shown, r);
+    }
+    return r;
+}
+
+/* A path that leads through what is not entered. Parents come first in the table. */
+static bool mount_is_reached(const struct root *root, const struct below *b)
+{
+    for (size_t i = root->n_mounts; i-- > 0;) {
+        const struct below *up = &root->mounts[i];
+        if (up->id != b->parent)
+            continue;
+        if (up->class != MOUNT_LOCAL && up->class != MOUNT_EMPTY)
+            return strcmp(up->path, b->path) == 0 && mount_is_reached(root, up);
+        b = up;
+        i = root->n_mounts;
+    }
+    return true;
+}
+
+static bool mount_is_bare(const struct root *root, const struct below *b)
+{
+    for (size_t i = 0; i < root->n_mounts; i++)
+        if (root->mounts[i].parent == b->id && !root->mounts[i].off)
+            return false;
+    return true;
+}
+
+/* ---- one mount ---- */
+
+/* The mount that this one hides in full, at the same path. */
+static const struct below *mount_hidden_by(const struct root *root, const struct below *b)
+{
+    for (size_t i = 0; i < root->n_mounts; i++)
+        if (root->mounts[i].id == b->parent && strcmp(root->mounts[i].path, b->path) == 0)
+            return &root->mounts[i];
+    return NULL;
+}
+
+/* What lies under the mount point now must not be removed: on the machine the mount is still on it. */
+static int covered_add(struct root *root, const struct below *b)
+{
+    struct statx st;
+    int r;
+
+    if (mount_hidden_by(root, b))
+        return 0; /* no file, but that mount's top */
+    r = inode_stat(AT_FDCWD, b->path, &st);
+    if (r < 0)
+        return r;
+    r = mem_grow(&root->covered, &root->cap_covered, root->n_covered + 1, COVERED_MAX,
+                 sizeof(*root->covered));
+    if (r == 0)
+        root->covered[root->n_covered++] = (struct files_covered){st.stx_dev_major,
+                                                                  st.stx_dev_minor, st.stx_ino};
+    return r;
+}
+
+static void tree_walk(struct sweep *sweep, const struct root *root, int fd, const char *shown,
+                      enum reason reason, bool *ret_whole)
+{
+    struct files_tree tree = {
+        .sweep = sweep,
+        .fd = fd,
+        .shown = shown,
+        .reason = reason,
+        .acls = root->acls,
+        .covered = root->covered,
+        .n_covered = root->n_covered,
+    };
+
+    *ret_whole = files_walk(&tree);
+}
+
+/* A file that is mounted on another. Its own folder is a place that we look at, or is not. */
+static void mounted_file_look(struct sweep *sweep, const struct below *b, const struct statx *st)
+{
+    uint32_t uid = inode_wanted(sweep, st->stx_uid, st->stx_gid);
+
+    if (uid && st->stx_nlink > 0)
+        sweep_found(sweep, uid, REASON_MOUNT, "%s", b->path);
+}
+
+/* Whether all of it has been seen. */
+static bool mount_walk(struct sweep *sweep, const struct root *root, const struct below *b)
+{
+    auto_close int top = open(b->path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    auto_close int fd = -1;
+    struct statx st;
+    bool whole = true;
+    int r = top < 0 ? -errno : inode_stat(top, "", &st);
+
+    if (r < 0 || st.stx_mnt_id != b->id)
+        return false; /* unmounted, moved, or covered meanwhile: the next turn tells */
+    if (!S_ISDIR(st.stx_mode)) {
+        mounted_file_look(sweep, b, &st);
+        return true;
+    }
+    fd = openat(top, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOATIME);
+    if (fd < 0)
+        sweep_failed(sweep, b->path, errno);
+    else
+        tree_walk(sweep, root, fd, b->path,
+                  strcmp(b->path, root->path) == 0 ? REASON_FILE : REASON_MOUNT, &whole);
+    return whole;
+}
+
+/* An automount point whose file system is mounted (or was, till we took it off) hides nothing. */
+static bool mount_has_triggered(const struct root *root, const struct below *b)
+{
+    for (size_t i = 0; strcmp(b->type, "autofs") == 0 && i < root->n_mounts; i++)
+        if (mount_hidden_by(root, &root->mounts[i]) == b)
+            return true;
     return false;
 }
 
-/* Up with it, or aside. Takes fd. */
-static void folder_too_deep(struct file_walk *w, int dir_fd, const char *name, int fd, bool wanted)
+/* Whether it is off. */
+static bool mount_take_off(struct sweep *sweep, struct root *root, struct below *b)
 {
-    if (wanted && w->sweep->remove && folder_move_up(w, dir_fd, name)) {
-        w->moved = true;
-        sweep_removed(w->sweep);
-        (void)close(fd);
-    } else if (w->n_aside < ASIDE_MAX) {
-        w->aside[w->n_aside++] = fd;
-    } else {
-        sweep_failed(w->sweep, "too many deep folders", ELOOP);
-        (void)close(fd);
-    }
-}
+    int r;
 
-/* What the folder held has been dealt with; now itself, if wanted. */
-static void folder_end(struct file_walk *w, int dir_fd, const char *name, int fd,
-                       const struct statx *st)
-{
-    struct sweep *s = w->sweep;
-    uint32_t uid = inode_wanted(s, st->stx_uid, st->stx_gid);
-    bool group_only = !sweep_wants(s, st->stx_uid);
-    int r = -EBUSY;
-
-    if (!uid)
-        return;
-    if (!s->remove) {
-        sweep_found(s, uid, REASON_FILE, "%s", name);
-        return;
+    if (!mount_is_reached(root, b)) {
+        sweep_found(sweep, 0, REASON_SCAN_FAILED, "%s: it is mounted in what is not entered",
+                    b->path);
+        b->off = true;
+        return false;
     }
-    if (!group_only)
-        r = inode_unlink(s, dir_fd, name, true);
+    if (!mount_is_bare(root, b))
+        return false;
+    if (b->class == MOUNT_SERVED && !mount_has_triggered(root, b))
+        sweep_found(sweep, 0, REASON_SCAN_FAILED, "%s: a file system of type %s is not entered",
+                    b->path, b->type);
+    if (b->class == MOUNT_LOCAL && !mount_walk(sweep, root, b))
+        return false;
+    r = umount2(b->path, MNT_DETACH | UMOUNT_NOFOLLOW) < 0 ? -errno : 0;
+    if (r == 0) {
+        b->off = true;
+        r = covered_add(root, b);
+    }
     if (r < 0)
-        r = inode_disown(fd, group_only);
-    if (r < 0) {
-        inode_kept(s, uid, REASON_FILE, name, r);
-        return;
-    }
-    sweep_found(s, uid, REASON_FILE, "%s", name);
-    sweep_removed(s);
+        sweep_failed(sweep, b->path, r);
+    return b->off;
 }
 
-static void folder_sweep(struct file_walk *w, int dir_fd, const char *name, int depth)
-{
-    struct statx st;
-    int fd = folder_open(dir_fd, name), r;
+/* ---- one root ---- */
 
-    if (fd < 0) {
-        if (fd != -ENOENT && fd != -EXDEV && fd != -ENOTDIR && fd != -ELOOP)
-            sweep_failed(w->sweep, name, fd);
-        return;
-    }
-    r = inode_stat(fd, "", &st);
-    if (r < 0) {
-        sweep_failed(w->sweep, name, r);
-    } else if (depth + 1 >= DEPTH_MAX) {
-        folder_too_deep(w, dir_fd, name, fd, sweep_wants(w->sweep, st.stx_uid));
-        return;
-    } else {
-        walk_folder(w, fd, depth + 1);
-        folder_end(w, dir_fd, name, fd, &st);
-    }
-    (void)close(fd);
+static void unsettled(struct sweep *sweep, const struct root *root)
+{
+    sweep_found(sweep, 0, REASON_SCAN_FAILED, "%s: what is mounted there does not hold still",
+                root->shown);
 }
 
-static void file_sweep(struct file_walk *w, int dir_fd, const char *name, const struct statx *st)
+/* The mounts from the top, as many turns as it takes. 0 the root is bare; -errno, reported. */
+static int mounts_take_off(struct sweep *sweep, struct root *root)
 {
-    int fd = -1;
+    for (int turn = 0; turn < TURNS_MAX; turn++) {
+        bool some = false;
+        int r = mounts_read(sweep, root);
+        if (r < 0 || root->n_mounts == 0)
+            return r;
+        for (size_t i = root->n_mounts; i-- > 0;)
+            some |= mount_take_off(sweep, root, &root->mounts[i]);
+        if (!some)
+            break;
+    }
+    unsettled(sweep, root);
+    return -EBUSY;
+}
 
-    inode_sweep(w->sweep, dir_fd, name, st, REASON_FILE, w->n_linked < LINKED_MAX ? &fd : NULL);
+/* Whether all of it has been seen. */
+static bool root_walk(struct sweep *sweep, struct root *root)
+{
+    auto_close int fd = open(root->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOATIME);
+    bool whole = true;
+
     if (fd >= 0)
-        w->linked[w->n_linked++] = fd;
+        tree_walk(sweep, root, fd, root->shown, REASON_FILE, &whole);
+    else if (errno != ENOENT)
+        sweep_failed(sweep, root->shown, errno);
+    return whole;
 }
 
-static void entry_acl(struct file_walk *w, int dir_fd, const char *name, bool folder)
+/* 0; 1 it is absent; -errno, reported. */
+static int root_find(struct sweep *sweep, struct root *root)
 {
-    char path[64 + NAME_MAX];
+    auto_free char *link = NULL;
+    auto_close int fd = open(root->shown, O_PATH | O_CLOEXEC);
+    char path[64], target[PATH_MAX];
+    ssize_t len;
 
-    (void)snprintf(path, sizeof(path), "/proc/self/fd/%d/%s", dir_fd, name);
-    acl_sweep(w->sweep, path, name, folder);
+    if (fd < 0 && errno == ENOENT)
+        return 1;
+    (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    len = fd < 0 ? -1 : readlink(path, target, sizeof(target) - 1);
+    if (len < 0) {
+        int r = -errno;
+        sweep_failed(sweep, root->shown, r);
+        return r;
+    }
+    target[len] = '\0';
+    free(root->path);
+    root->path = strdup(target);
+    if (root->path)
+        return 0;
+    sweep_failed(sweep, root->shown, ENOMEM);
+    return -ENOMEM;
 }
 
-static void entry_sweep(struct file_walk *w, int dir_fd, const char *name, int depth)
+/* Whether the root may be touched, as far as its path tells. */
+static bool root_is_local(struct sweep *sweep, struct root *root)
 {
-    struct statx st;
-    int r = inode_stat(dir_fd, name, &st);
-    uint32_t uid;
-
-    if (r < 0) {
-        if (r != -ENOENT)
-            sweep_failed(w->sweep, name, r);
-        return;
-    }
-    uid = inode_wanted(w->sweep, st.stx_uid, st.stx_gid);
-    if (st.stx_mnt_id != w->mount) {
-        if (uid)
-            sweep_found(w->sweep, uid, REASON_MOUNT, "%s", name);
-        return;
-    }
-    if (S_ISDIR(st.stx_mode))
-        folder_sweep(w, dir_fd, name, depth);
-    else if (uid)
-        file_sweep(w, dir_fd, name, &st);
-    /* What is gone by now has no list either. */
-    if (w->acls && !S_ISLNK(st.stx_mode))
-        entry_acl(w, dir_fd, name, S_ISDIR(st.stx_mode));
+    if (mounts_read(sweep, root) < 0)
+        return false;
+    for (size_t i = 0; i < root->n_mounts; i++)
+        if (strcmp(root->mounts[i].path, root->path) == 0)
+            root->holder = root->mounts[i].class;
+    if (root->holder == MOUNT_LOCAL || root->holder == MOUNT_EMPTY)
+        return true;
+    sweep_found(sweep, 0, REASON_SCAN_FAILED, "%s: it is on a file system that is not entered",
+                root->shown);
+    return false;
 }
 
-static void walk_folder(struct file_walk *w, int fd, int depth)
+/* Whether to go on with what the mount hides that holds the root. */
+static bool root_bare_look(struct sweep *sweep, struct root *root)
 {
-    char *entries = malloc(ENTRIES_LEN);
-    ssize_t n = 0;
+    int r = root_is_local(sweep, root) ? root_find(sweep, root) : -EXDEV;
 
-    if (!entries) {
-        sweep_failed(w->sweep, "files", ENOMEM);
-        return;
+    if (r < 0 || !root_is_local(sweep, root))
+        return false;
+    if (r > 0)
+        return root->holder_len > 0;
+    for (int turn = 0; turn < TURNS_MAX; turn++) {
+        if (mounts_take_off(sweep, root) < 0)
+            return false;
+        if (root_walk(sweep, root))
+            return root->holder_len > 0;
     }
-    while ((n = getdents64(fd, entries, ENTRIES_LEN)) > 0) {
-        for (ssize_t at = 0; at < n;) {
-            struct dirent64 *entry = (struct dirent64 *)(void *)(entries + at);
-            at += entry->d_reclen;
-            if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-                entry_sweep(w, fd, entry->d_name, depth);
+    unsettled(sweep, root);
+    return false;
+}
+
+static void root_look(struct sweep *sweep, void *arg)
+{
+    struct root *root = arg;
+
+    while (root_bare_look(sweep, root)) {
+        auto_free char *holder = strndup(root->path, root->holder_len);
+        int r = !holder ? -ENOMEM : umount2(holder, MNT_DETACH | UMOUNT_NOFOLLOW) < 0 ? -errno : 0;
+        if (r < 0) {
+            sweep_failed(sweep, root->shown, r);
+            return;
         }
     }
-    if (n < 0 && errno != ENOENT) /* ENOENT: removed under us */
-        sweep_failed(w->sweep, "files", errno);
-    free(entries);
 }
 
-/* Inodes that still have a link somewhere where we do not look are taken away from the uid. */
-static void linked_end(struct file_walk *w)
+static void root_sweep(struct sweep *sweep, const char *shown, bool acls)
 {
-    struct statx st;
+    struct root root = {.shown = shown, .acls = acls, .path = strdup(shown)};
 
-    for (size_t i = 0; i < w->n_linked; i++) {
-        if (inode_stat(w->linked[i], "", &st) == 0 && st.stx_nlink > 0)
-            (void)inode_disown(w->linked[i], false);
-        (void)close(w->linked[i]);
-    }
-    w->n_linked = 0;
-}
-
-static void root_sweep(struct file_walk *w, const char *root)
-{
-    struct statx st;
-    int fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOATIME);
-    uint32_t uid;
-
-    if (fd < 0) {
-        if (errno != ENOENT)
-            sweep_failed(w->sweep, root, errno);
-        return;
-    }
-    if (inode_stat(fd, "", &st) < 0) {
-        sweep_failed(w->sweep, root, errno);
-        (void)close(fd);
-        return;
-    }
-    uid = inode_wanted(w->sweep, st.stx_uid, st.stx_gid);
-    if (uid)
-        sweep_found(w->sweep, uid, REASON_FILE, "%s", root);
-    w->root_fd = fd;
-    w->mount = st.stx_mnt_id;
-    do {
-        w->moved = false;
-        (void)lseek(fd, 0, SEEK_SET);
-        walk_folder(w, fd, 0);
-    } while (w->moved);
-    while (w->n_aside) {
-        int aside = w->aside[--w->n_aside];
-        walk_folder(w, aside, 0);
-        (void)close(aside);
-    }
-    linked_end(w);
-    (void)close(fd);
+    if (root.path)
+        machine_run(sweep, true, root_look, &root);
+    else
+        sweep_failed(sweep, shown, ENOMEM);
+    mounts_forget(&root);
+    free(root.mounts);
+    free(root.covered);
+    free(root.path);
 }
 
 void sweep_files(struct sweep *sweep)
 {
-    struct file_walk *w = calloc(1, sizeof(*w));
-
-    if (!w) {
-        sweep_failed(sweep, "files", ENOMEM);
-        return;
-    }
-    w->sweep = sweep;
     for (const char *const *root = sweep->places->roots; root && *root; root++)
-        root_sweep(w, *root);
-    w->acls = true;
+        root_sweep(sweep, *root, false);
     for (const char *const *root = sweep->places->acl_roots; root && *root; root++)
-        root_sweep(w, *root);
-    free(w);
+        root_sweep(sweep, *root, true);
 }

@@ -1,0 +1,280 @@
+/* Below DEPTH_MAX a folder of the uid itself is moved up to the root, to be met again there; a folder of somebody else is
+ * put aside as a root of its own. A folder of the uid that holds files of others is given to root. */
+#include "noded/sweep/files_walk.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/mem.h"
+#include "noded/sweep/acl.h"
+#include "noded/sweep/inode.h"
+#include "noded/sweep/sweep.h"
+
+#define DEPTH_MAX   256 /* open folders at once */
+#define ENTRIES_LEN 4096
+#define ASIDE_MAX   256
+#define LINKED_MAX  128
+
+struct file_walk {
+    struct sweep *sweep;
+    const struct files_tree *tree;
+    uint64_t mount;       /* of the top */
+    int aside[ASIDE_MAX]; /* folders to be walked as roots of their own */
+    size_t n_aside;
+    int linked[LINKED_MAX]; /* removed here, but they had other links */
+    size_t n_linked;
+    bool moved;   /* something into the top, in this walk of it */
+    bool crossed; /* an entry on another mount was met */
+};
+
+static void walk_folder(struct file_walk *w, int fd, int depth);
+
+static int folder_open(int dir_fd, const char *name)
+{
+    struct open_how how = {
+        .flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOATIME,
+        .resolve = RESOLVE_NO_XDEV | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
+    };
+    long fd = syscall(SYS_openat2, dir_fd, name, &how, sizeof(how));
+
+    return fd < 0 ? -errno : (int)fd;
+}
+
+/* Out of the depth with it, under a name that nothing has. */
+static bool folder_move_up(struct file_walk *w, int dir_fd, const char *name)
+{
+    static atomic_uint serial;
+    char up[64];
+
+    for (int tried = 0; tried < 16; tried++) {
+        (void)snprintf(up, sizeof(up), ".xce-sweep.%u.%u", (unsigned)getpid(),
+                       atomic_fetch_add(&serial, 1));
+        if (renameat2(dir_fd, name, w->tree->fd, up, RENAME_NOREPLACE) == 0)
+            return true;
+        if (errno != EEXIST)
+            return false;
+    }
+    return false;
+}
+
+/* Up with it, or aside. Takes fd. */
+static void folder_too_deep(struct file_walk *w, int dir_fd, const char *name, int fd, bool wanted)
+{
+    if (wanted && w->sweep->remove && folder_move_up(w, dir_fd, name)) {
+        w->moved = true;
+        sweep_removed(w->sweep);
+        (void)close(fd);
+    } else if (w->n_aside < ASIDE_MAX) {
+        w->aside[w->n_aside++] = fd;
+    } else {
+        sweep_failed(w->sweep, "too many deep folders", ELOOP);
+        (void)close(fd);
+    }
+}
+
+/* Whether something is mounted on it, where we do not see it. */
+static bool is_covered(const struct file_walk *w, const struct statx *st)
+{
+    for (size_t i = 0; i < w->tree->n_covered; i++) {
+        const struct files_covered *c = &w->tree->covered[i];
+        if (c->ino == st->stx_ino && c->dev_major == st->stx_dev_major &&
+            c->dev_minor == st->stx_dev_minor)
+            return true;
+    }
+    return false;
+}
+
+/* The inode as root's: nothing of the uid is left of it. */
+static void disowned(struct sweep *s, int fd, const char *name, uint32_t uid, bool group_only)
+{
+    int r = inode_disown(fd, group_only);
+
+    if (r < 0) {
+        inode_kept(s, uid, REASON_FILE, name, r);
+        return;
+    }
+    sweep_found(s, uid, REASON_FILE, "%s", name);
+    sweep_removed(s);
+}
+
+/* What the folder held has been dealt with; now itself, if wanted. */
+static void folder_end(struct file_walk *w, int dir_fd, const char *name, int fd,
+                       const struct statx *st)
+{
+    struct sweep *s = w->sweep;
+    uint32_t uid = inode_wanted(s, st->stx_uid, st->stx_gid);
+    bool group_only = !sweep_wants(s, st->stx_uid);
+
+    if (!uid)
+        return;
+    if (!s->remove) {
+        sweep_found(s, uid, REASON_FILE, "%s", name);
+        return;
+    }
+    if (group_only || is_covered(w, st) || inode_unlink(s, dir_fd, name, true) < 0) {
+        disowned(s, fd, name, uid, group_only);
+        return;
+    }
+    sweep_found(s, uid, REASON_FILE, "%s", name);
+    sweep_removed(s);
+}
+
+static void folder_sweep(struct file_walk *w, int dir_fd, const char *name, int depth)
+{
+    struct statx st;
+    int fd = folder_open(dir_fd, name), r;
+
+    if (fd < 0) {
+        w->crossed |= fd == -EXDEV;
+        if (fd != -ENOENT && fd != -EXDEV && fd != -ENOTDIR && fd != -ELOOP)
+            sweep_failed(w->sweep, name, fd);
+        return;
+    }
+    r = inode_stat(fd, "", &st);
+    if (r < 0) {
+        sweep_failed(w->sweep, name, r);
+    } else if (depth + 1 >= DEPTH_MAX) {
+        folder_too_deep(w, dir_fd, name, fd, sweep_wants(w->sweep, st.stx_uid));
+        return;
+    } else {
+        walk_folder(w, fd, depth + 1);
+        folder_end(w, dir_fd, name, fd, &st);
+    }
+    (void)close(fd);
+}
+
+static void file_sweep(struct file_walk *w, int dir_fd, const char *name, const struct statx *st)
+{
+    int fd = -1;
+
+    if (w->sweep->remove && is_covered(w, st)) {
+        auto_close int pinned = openat(dir_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+        disowned(w->sweep, pinned, name, inode_wanted(w->sweep, st->stx_uid, st->stx_gid),
+                 !sweep_wants(w->sweep, st->stx_uid));
+        return;
+    }
+    inode_sweep(w->sweep, dir_fd, name, st, REASON_FILE, w->n_linked < LINKED_MAX ? &fd : NULL);
+    if (fd >= 0)
+        w->linked[w->n_linked++] = fd;
+}
+
+static void entry_acl(struct file_walk *w, int dir_fd, const char *name, bool folder)
+{
+    char path[64 + NAME_MAX];
+
+    (void)snprintf(path, sizeof(path), "/proc/self/fd/%d/%s", dir_fd, name);
+    acl_sweep(w->sweep, path, name, folder);
+}
+
+static void entry_sweep(struct file_walk *w, int dir_fd, const char *name, int depth)
+{
+    struct statx st;
+    int r = inode_stat(dir_fd, name, &st);
+    uint32_t uid;
+
+    if (r < 0) {
+        if (r != -ENOENT)
+            sweep_failed(w->sweep, name, r);
+        return;
+    }
+    uid = inode_wanted(w->sweep, st.stx_uid, st.stx_gid);
+    if (st.stx_mnt_id != w->mount) {
+        w->crossed = true;
+        return;
+    }
+    if (S_ISDIR(st.stx_mode))
+        folder_sweep(w, dir_fd, name, depth);
+    else if (uid)
+        file_sweep(w, dir_fd, name, &st);
+    /* What is gone by now has no list either. */
+    if (w->tree->acls && !S_ISLNK(st.stx_mode))
+        entry_acl(w, dir_fd, name, S_ISDIR(st.stx_mode));
+}
+
+static void walk_folder(struct file_walk *w, int fd, int depth)
+{
+    char *entries = malloc(ENTRIES_LEN);
+    ssize_t n = 0;
+
+    if (!entries) {
+        sweep_failed(w->sweep, "files", ENOMEM);
+        return;
+    }
+    while ((n = getdents64(fd, entries, ENTRIES_LEN)) > 0) {
+        for (ssize_t at = 0; at < n;) {
+            struct dirent64 *entry = (struct dirent64 *)(void *)(entries + at);
+            at += entry->d_reclen;
+            if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+                entry_sweep(w, fd, entry->d_name, depth);
+        }
+    }
+    if (n < 0 && errno != ENOENT) /* ENOENT: removed under us */
+        sweep_failed(w->sweep, "files", errno);
+    free(entries);
+}
+
+/* Inodes that still have a link somewhere where we do not look are taken away from the uid. */
+static void linked_end(struct file_walk *w)
+{
+    struct statx st;
+
+    for (size_t i = 0; i < w->n_linked; i++) {
+        if (inode_stat(w->linked[i], "", &st) == 0 && st.stx_nlink > 0)
+            (void)inode_disown(w->linked[i], false);
+        (void)close(w->linked[i]);
+    }
+    w->n_linked = 0;
+}
+
+/* 0; -errno. A top that is gone, though something keeps it mounted, can not be anybody's. */
+static int top_look(struct file_walk *w)
+{
+    struct statx st;
+    int r = inode_stat(w->tree->fd, "", &st);
+    uint32_t uid;
+
+    if (r < 0)
+        return r;
+    w->mount = st.stx_mnt_id;
+    uid = inode_wanted(w->sweep, st.stx_uid, st.stx_gid);
+    if (uid && st.stx_nlink > 0)
+        sweep_found(w->sweep, uid, w->tree->reason, "%s", w->tree->shown);
+    return 0;
+}
+
+bool files_walk(const struct files_tree *tree)
+{
+    auto_free struct file_walk *w = calloc(1, sizeof(*w));
+    int r = -ENOMEM;
+
+    if (w) {
+        w->sweep = tree->sweep;
+        w->tree = tree;
+        r = top_look(w);
+    }
+    if (r < 0) {
+        sweep_failed(tree->sweep, tree->shown, r);
+        return true;
+    }
+    do {
+        w->moved = false;
+        (void)lseek(tree->fd, 0, SEEK_SET);
+        walk_folder(w, tree->fd, 0);
+    } while (w->moved);
+    while (w->n_aside) {
+        int aside = w->aside[--w->n_aside];
+        walk_folder(w, aside, 0);
+        (void)close(aside);
+    }
+    linked_end(w);
+    return !w->crossed;
+}
