@@ -57,10 +57,13 @@ struct history_query {
     enum { HISTORY_BY_UID = 1, HISTORY_BY_LEASE, HISTORY_BY_UID_EPOCH } by;
     uint64_t lease;
     uint32_t uid, epoch;
-    int64_t at_wall_ms; /* 0 = any time */
-    uint32_t limit;     /* 1..1000 */
-    bool own;           /* only those of owner_uid */
+    int64_t at_wall_ms;  /* 0 = any time */
+    uint32_t limit;      /* 1..1000 */
+    bool own;            /* only those of owner_uid under the name owner_name */
+    bool owner_nameless; /* or under no name: "#<owner_uid>" */
+    bool nobody;         /* none at all */
     uint32_t owner_uid;
+    char owner_name[72];
 };
 
 struct history_entry {

@@ -13,10 +13,10 @@
 #define COLUMNS                                                                                    \
     "key, uid, epoch, pool, job, owner_uid, owner_gid, owner, nodes, granted, ended, retired, "    \
     "freed, cause"
-/* ?1 who, ?2 at (0 = any time), ?3 limit, ?4 owner or -1, ?5 epoch */
+/* ?1 who, ?2 at (0 = any time), ?3 limit, ?4 owner, -1 = anybody, -2 = nobody, ?5 epoch, ?6 ?7 names of the owner */
 #define HELD                                                                                       \
-    "(?2 = 0 OR (granted <= ?2 AND (retired IS NULL OR ?2 < retired))) AND (?4 < 0 OR owner_uid "  \
-    "= ?4)"
+    "(?2 = 0 OR (granted <= ?2 AND (retired IS NULL OR ?2 < retired))) AND (?4 = -1 OR "           \
+    "(owner_uid = ?4 AND owner IN (?6, ?7)))"
 
 /* Leases of a uid follow one another, save where the clock was set back: so many before the time are looked at. */
 #define LOOK_BACK "256"
@@ -170,6 +170,18 @@ static int settle(struct rows *rows, struct query_answer *ret)
     return 0;
 }
 
+static void bind_owner(sqlite3_stmt *statement, const struct history_query *query)
+{
+    sqlite3_int64 owner = query->nobody ? -2 : query->own ? (sqlite3_int64)query->owner_uid : -1;
+    char number[16];
+
+    (void)snprintf(number, sizeof number, "#%" PRIu32, query->owner_uid);
+    (void)sqlite3_bind_int64(statement, 4, owner);
+    (void)sqlite3_bind_text(statement, 6, query->owner_name, -1, SQLITE_TRANSIENT);
+    (void)sqlite3_bind_text(statement, 7, query->owner_nameless ? number : query->owner_name, -1,
+                            SQLITE_TRANSIENT);
+}
+
 static sqlite3_stmt *prepare(struct query_reader *reader, const struct history_query *query)
 {
     const char *sql = query->by == HISTORY_BY_LEASE       ? by_lease_sql
@@ -184,7 +196,7 @@ static sqlite3_stmt *prepare(struct query_reader *reader, const struct history_q
         statement, 1, query->by == HISTORY_BY_LEASE ? (sqlite3_int64)query->lease : query->uid);
     (void)sqlite3_bind_int64(statement, 2, query->at_wall_ms);
     (void)sqlite3_bind_int64(statement, 3, query->limit);
-    (void)sqlite3_bind_int64(statement, 4, query->own ? (sqlite3_int64)query->owner_uid : -1);
+    bind_owner(statement, query);
     if (query->by == HISTORY_BY_UID_EPOCH)
         (void)sqlite3_bind_int64(statement, 5, query->epoch);
     return statement;

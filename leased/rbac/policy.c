@@ -1,6 +1,7 @@
 #include "leased/rbac/policy.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 /* What role user may do. admin may do all of it, and everything else in this table, on everybody's objects. */
@@ -36,7 +37,7 @@ static const struct rule *find(const char *method)
 
 static bool is_admin(const struct principal *principal)
 {
-    return principal->local && principal->uid == 0;
+    return principal->kind == PRINCIPAL_ROOT;
 }
 
 enum policy_scope policy_decide(const struct principal *principal, const char *method)
@@ -45,7 +46,9 @@ enum policy_scope policy_decide(const struct principal *principal, const char *m
 
     if (!rule)
         return SCOPE_NONE;
-    return is_admin(principal) ? SCOPE_ALL : rule->user;
+    if (is_admin(principal))
+        return SCOPE_ALL;
+    return principal->kind == PRINCIPAL_LOCAL ? rule->user : SCOPE_NONE;
 }
 
 bool policy_knows(const char *method)
@@ -53,7 +56,26 @@ bool policy_knows(const char *method)
     return find(method) != NULL;
 }
 
-bool policy_sees(const struct principal *principal, enum policy_scope scope, uint32_t owner_uid)
+/* "#1000": what stands for a name where there was none. */
+static bool nameless(const char *owner_name, uint32_t owner_uid)
 {
-    return scope == SCOPE_ALL || (scope == SCOPE_OWN && principal->uid == owner_uid);
+    char number[16];
+
+    (void)snprintf(number, sizeof number, "#%u", owner_uid);
+    return !strcmp(owner_name, number);
+}
+
+bool policy_owns(const struct principal *principal, const char *owner_name, uint32_t owner_uid)
+{
+    if (!principal->has_uid || principal->uid != owner_uid)
+        return false;
+    return !strcmp(principal->name, owner_name) ||
+           (principal->local && nameless(owner_name, owner_uid));
+}
+
+bool policy_sees(const struct principal *principal, enum policy_scope scope, const char *owner_name,
+                 uint32_t owner_uid)
+{
+    return scope == SCOPE_ALL ||
+           (scope == SCOPE_OWN && policy_owns(principal, owner_name, owner_uid));
 }

@@ -7,6 +7,7 @@
 #define XCE_LEASED_RBAC_POLICY_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "leased/rbac/principal.h"
 
@@ -22,7 +23,13 @@ enum policy_scope policy_decide(const struct principal *principal, const char *m
 /* Whether some role names the method; one that none does can not be registered. */
 bool policy_knows(const char *method);
 
+/* Whether these are one: the same uid and the same name. So a uid that was given to somebody else, and a name that has
+ * another uid here, own nothing of what was. An owner who never had a name ("#1000") is whoever the kernel says has that
+ * uid; over TLS he is nobody. docs/decisions/0007. */
+bool policy_owns(const struct principal *principal, const char *owner_name, uint32_t owner_uid);
+
 /* Whether an object of that owner is visible in scope. */
-bool policy_sees(const struct principal *principal, enum policy_scope scope, uint32_t owner_uid);
+bool policy_sees(const struct principal *principal, enum policy_scope scope, const char *owner_name,
+                 uint32_t owner_uid);
 
 #endif

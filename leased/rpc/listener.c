@@ -1,8 +1,10 @@
 #include "leased/rpc/listener.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "common/net/grpc.h"
 #include "common/pb.h"
@@ -26,27 +28,119 @@ struct rpc_server {
     void *closed_arg;
 };
 
+static void refuse(struct grpc_call *call, int r, const char *message)
+{
+    grpc_call_finish(call, rpc_status(r), message && *message ? message : rpc_status_text(r));
+}
+
 /* ---- who ---- */
 
-static void identify(struct rpc_server *server, const struct grpc_call *call, struct principal *ret)
+/* 0; 1 = NSS is to be asked for the account; -EACCES nobody we know. */
+static int identify(struct rpc_server *server, const struct grpc_call *call, struct principal *ret)
 {
     const struct grpc_peer *peer = grpc_call_peer(call);
-    const char *name;
+    const struct username *who;
+    int r;
 
-    (void)usernames_known(server->usernames, peer->uid, &name);
-    principal_from_peer(peer->uid, peer->gid, name, ret);
+    if (!peer->local)
+        return -EACCES;
+    r = usernames_known(server->usernames, NULL, peer->uid, &who);
+    principal_from_peer(peer->uid, peer->gid, r == 0 ? who->name : NULL, ret);
+    return r < 0;
+}
+
+/* NSS has answered: a name for a local uid, an account for a certificate's name, or that there is none. */
+static void complete(struct principal *principal, const struct username *who)
+{
+    if (!who)
+        return; /* stays a number; has no account */
+    if (principal->kind == PRINCIPAL_USER)
+        principal_set_account(principal, who->uid, who->gid);
+    else
+        principal_from_peer(principal->uid, principal->gid, who->name, principal);
+}
+
+/* accepted ─▶ known (NSS was asked, if need be) ─▶ decided ─▶ admitted: the call goes its way, or denied. */
+struct incoming {
+    struct rpc_server *server;
+    struct grpc_call *call;
+    const struct rpc_method *method;
+    struct principal *principal; /* where the service will look for it */
+    enum policy_scope scope;
+    bool asking;
+    bool admitted;
+    void (*admit)(struct incoming *incoming);
+};
+
+static void deny(struct rpc_server *server, struct grpc_call *call,
+                 const struct principal *principal, const struct rpc_method *method)
+{
+    unsigned held;
+
+    if (log_limit_ok(&server->denied, &held))
+        log_notice(LOG_FIELDS(.message_id = LOG_ID_DENIED, .actor = principal->name), "%s denied%s",
+                   method->permission, held ? " (and others before it)" : "");
+    grpc_call_finish(call, GRPC_PERMISSION_DENIED, "not permitted");
+}
+
+static void decide(struct incoming *incoming)
+{
+    incoming->scope = policy_decide(incoming->principal, incoming->method->permission);
+    if (incoming->scope == SCOPE_NONE) {
+        deny(incoming->server, incoming->call, incoming->principal, incoming->method);
+        return;
+    }
+    incoming->admitted = true;
+    incoming->admit(incoming);
+}
+
+static void answered(int r, const struct username *who, void *arg)
+{
+    struct incoming *incoming = arg;
+
+    incoming->asking = false;
+    if (r < 0) {
+        /* Whose objects he may see is not known: not even whether they are his own. */
+        refuse(incoming->call, -EAGAIN,
+               "the name service of this machine does not say who you are");
+        return;
+    }
+    complete(incoming->principal, who);
+    decide(incoming);
+    grpc_call_resume(incoming->call);
+}
+
+/* The call is bound. Decides now, or when it is known who calls; nothing is read from him until then. */
+static void receive(struct incoming *incoming, int known)
+{
+    const struct principal *principal = incoming->principal;
+    const char *name = principal->kind == PRINCIPAL_USER ? principal->name : NULL;
+
+    if (known == 0) {
+        decide(incoming);
+        return;
+    }
+    if (usernames_ask(incoming->server->usernames, name, principal->uid, answered, incoming) < 0) {
+        refuse(incoming->call, -ENOMEM, NULL);
+        return;
+    }
+    incoming->asking = true;
+    grpc_call_pause(incoming->call);
+}
+
+static void incoming_end(struct incoming *incoming)
+{
+    if (incoming->asking)
+        usernames_forget(incoming->server->usernames, incoming);
 }
 
 /* ---- unary calls ---- */
 
-/* accepted ─▶ message: decoded ─▶ named (owner's name known) ─▶ handed over ─▶ replied ─▶ ended */
+/* admitted ─▶ message: decoded ─▶ handed over ─▶ replied ─▶ ended */
 struct unary {
-    struct rpc_server *server;
-    struct grpc_call *call;
-    const struct rpc_method *method;
+    struct incoming incoming; /* first */
     struct pb_arena arena;
     struct service_request request;
-    bool naming; /* its caller's name is being asked for */
     bool served; /* the service has it */
     struct unary *next;
 };
@@ -68,7 +162,7 @@ static struct unary *unary_take(struct rpc_server *server)
 
 static void unary_give(struct unary *unary)
 {
-    struct rpc_server *server = unary->server;
+    struct rpc_server *server = unary->incoming.server;
 
     if (server->n_spare == SPARE_MAX) {
         pb_arena_done(&unary->arena);
@@ -81,11 +175,6 @@ static void unary_give(struct unary *unary)
     server->n_spare++;
 }
 
-static void refuse(struct grpc_call *call, int r, const char *message)
-{
-    grpc_call_finish(call, rpc_status(r), message && *message ? message : rpc_status_text(r));
-}
-
 static void replied(int r, const char *message, const ProtobufCMessage *reply, void *arg)
 {
     struct unary *unary = arg;
@@ -94,38 +183,22 @@ static void replied(int r, const char *message, const ProtobufCMessage *reply, v
 
     unary->served = false;
     if (r != 0) {
-        refuse(unary->call, r, message);
+        refuse(unary->incoming.call, r, message);
         return;
     }
     len = protobuf_c_message_get_packed_size(reply);
     bytes = grpc_message_new(len);
     if (!bytes) {
-        refuse(unary->call, -ENOMEM, NULL);
+        refuse(unary->incoming.call, -ENOMEM, NULL);
         return;
     }
     (void)protobuf_c_message_pack(reply, bytes);
-    r = grpc_call_send_owned(unary->call, bytes, len);
+    r = grpc_call_send_owned(unary->incoming.call, bytes, len);
     if (r == -EMSGSIZE)
-        grpc_call_finish(unary->call, GRPC_RESOURCE_EXHAUSTED,
+        grpc_call_finish(unary->incoming.call, GRPC_RESOURCE_EXHAUSTED,
                          "the answer is larger than a message may be");
     else
-        grpc_call_finish(unary->call, GRPC_OK, NULL);
-}
-
-static void hand_over(struct unary *unary)
-{
-    unary->served = true;
-    unary->method->unary(unary->server->service, &unary->request);
-}
-
-static void named(const char *name, void *arg)
-{
-    struct unary *unary = arg;
-    const struct grpc_peer *peer = grpc_call_peer(unary->call);
-
-    unary->naming = false;
-    principal_from_peer(peer->uid, peer->gid, name, &unary->request.principal);
-    hand_over(unary);
+        grpc_call_finish(unary->incoming.call, GRPC_OK, NULL);
 }
 
 static void unary_message(struct grpc_call *call, const uint8_t *data, size_t len, void *arg)
@@ -133,7 +206,7 @@ static void unary_message(struct grpc_call *call, const uint8_t *data, size_t le
     struct unary *unary = arg;
     ProtobufCMessage *message;
     struct err err = {{0}};
-    int r = pb_unpack(&unary->arena, unary->method->request, data, len, &message, &err);
+    int r = pb_unpack(&unary->arena, unary->incoming.method->request, data, len, &message, &err);
 
     if (r < 0)
         refuse(call, r == -E2BIG || r == -ENOBUFS ? -EINVAL : r, err.text);
@@ -145,17 +218,12 @@ static void unary_message(struct grpc_call *call, const uint8_t *data, size_t le
 static void unary_half_closed(struct grpc_call *call, void *arg)
 {
     struct unary *unary = arg;
-    struct usernames *usernames = unary->server->usernames;
-    uint32_t uid = unary->request.principal.uid;
-    const char *name;
 
     (void)call;
     if (!unary->request.message)
         return; /* refused already */
-    if (!usernames_known(usernames, uid, &name) && usernames_ask(usernames, uid, named, unary) == 0)
-        unary->naming = true;
-    else
-        hand_over(unary);
+    unary->served = true;
+    unary->incoming.method->unary(unary->incoming.server->service, &unary->request);
 }
 
 static void unary_end(struct grpc_call *call, void *arg)
@@ -163,8 +231,7 @@ static void unary_end(struct grpc_call *call, void *arg)
     struct unary *unary = arg;
 
     (void)call;
-    if (unary->naming)
-        usernames_forget(unary->server->usernames, unary);
+    incoming_end(&unary->incoming);
     if (unary->served)
         service_request_cancel(&unary->request);
     unary_give(unary);
@@ -177,9 +244,14 @@ static const struct grpc_call_events unary_events = {
     .end = unary_end,
 };
 
+static void admit_unary(struct incoming *incoming)
+{
+    ((struct unary *)incoming)->request.scope = incoming->scope;
+}
+
 static void accept_unary(struct rpc_server *server, struct grpc_call *call,
                          const struct rpc_method *method, const struct principal *principal,
-                         enum policy_scope scope)
+                         int known)
 {
     struct unary *unary = unary_take(server);
 
@@ -187,36 +259,39 @@ static void accept_unary(struct rpc_server *server, struct grpc_call *call,
         refuse(call, -ENOMEM, NULL);
         return;
     }
-    unary->server = server;
-    unary->call = call;
-    unary->method = method;
-    unary->naming = unary->served = false;
+    unary->served = false;
     unary->request = (struct service_request){
         .principal = *principal,
-        .scope = scope,
         .reply = replied,
         .reply_arg = unary,
     };
+    unary->incoming = (struct incoming){.server = server,
+                                        .call = call,
+                                        .method = method,
+                                        .principal = &unary->request.principal,
+                                        .admit = admit_unary};
     grpc_call_bind(call, &unary_events, unary);
+    receive(&unary->incoming, known);
 }
 
 /* ---- streams ---- */
 
+/* admitted ─▶ open ─▶ messages ─▶ ended */
 struct stream {
     struct service_stream face; /* first: the service knows no more of us */
-    struct grpc_call *call;
+    struct incoming incoming;
     const struct service_stream_handler *handler;
     struct pb_arena arena;
 };
 
 static int stream_send(struct service_stream *face, const uint8_t *data, size_t len)
 {
-    return grpc_call_send(((struct stream *)face)->call, data, len);
+    return grpc_call_send(((struct stream *)face)->incoming.call, data, len);
 }
 
 static void stream_finish(struct service_stream *face, int r, const char *message)
 {
-    struct grpc_call *call = ((struct stream *)face)->call;
+    struct grpc_call *call = ((struct stream *)face)->incoming.call;
 
     if (r == 0)
         grpc_call_finish(call, GRPC_OK, NULL);
@@ -261,7 +336,9 @@ static void stream_end(struct grpc_call *call, void *arg)
     struct stream *stream = arg;
 
     (void)call;
-    stream->handler->ended(&stream->face);
+    incoming_end(&stream->incoming);
+    if (stream->incoming.admitted)
+        stream->handler->ended(&stream->face);
     pb_arena_done(&stream->arena);
     free(stream);
 }
@@ -273,9 +350,17 @@ static const struct grpc_call_events stream_events = {
     .end = stream_end,
 };
 
+static void admit_stream(struct incoming *incoming)
+{
+    struct stream *stream = (struct stream *)((char *)incoming - offsetof(struct stream, incoming));
+
+    stream->face.scope = incoming->scope;
+    stream->handler->open(incoming->server->service, &stream->face);
+}
+
 static void accept_stream(struct rpc_server *server, struct grpc_call *call,
                           const struct rpc_method *method, const struct principal *principal,
-                          enum policy_scope scope)
+                          int known)
 {
     struct stream *stream = calloc(1, sizeof *stream);
 
@@ -284,26 +369,28 @@ static void accept_stream(struct rpc_server *server, struct grpc_call *call,
         return;
     }
     pb_arena_init(&stream->arena, PB_ARENA_MAX);
-    stream->call = call;
     stream->handler = method->stream;
     stream->face.principal = *principal;
-    stream->face.scope = scope;
     stream->face.ops = &stream_ops;
+    stream->incoming = (struct incoming){.server = server,
+                                         .call = call,
+                                         .method = method,
+                                         .principal = &stream->face.principal,
+                                         .admit = admit_stream};
     grpc_call_bind(call, &stream_events, stream);
-    stream->handler->open(server->service, &stream->face);
+    receive(&stream->incoming, known);
 }
 
 /* ---- the door ---- */
 
-static void deny(struct rpc_server *server, struct grpc_call *call,
-                 const struct principal *principal, const struct rpc_method *method)
+/* Health and reflection: nothing of them is anybody's, so nobody's name is needed. */
+static void accept_direct(struct rpc_server *server, struct grpc_call *call,
+                          const struct rpc_method *method, const struct principal *principal)
 {
-    unsigned held;
-
-    if (log_limit_ok(&server->denied, &held))
-        log_notice(LOG_FIELDS(.message_id = LOG_ID_DENIED, .actor = principal->name), "%s denied%s",
-                   method->permission, held ? " (and others before it)" : "");
-    grpc_call_finish(call, GRPC_PERMISSION_DENIED, "not permitted");
+    if (policy_decide(principal, method->permission) == SCOPE_NONE)
+        deny(server, call, principal, method);
+    else
+        method->direct(call, server);
 }
 
 static void accept_call(struct grpc_call *call, const char *path, void *arg)
@@ -311,22 +398,21 @@ static void accept_call(struct grpc_call *call, const char *path, void *arg)
     struct rpc_server *server = arg;
     const struct rpc_method *method = rpc_method_find(path);
     struct principal principal;
-    enum policy_scope scope;
+    int known;
 
     if (!method) {
         grpc_call_finish(call, GRPC_UNIMPLEMENTED, "no such method");
         return;
     }
-    identify(server, call, &principal);
-    scope = policy_decide(&principal, method->permission);
-    if (scope == SCOPE_NONE)
-        deny(server, call, &principal, method);
+    known = identify(server, call, &principal);
+    if (known < 0)
+        grpc_call_finish(call, GRPC_PERMISSION_DENIED, "not permitted");
     else if (method->direct)
-        method->direct(call, server);
+        accept_direct(server, call, method, &principal);
     else if (method->stream)
-        accept_stream(server, call, method, &principal, scope);
+        accept_stream(server, call, method, &principal, known);
     else
-        accept_unary(server, call, method, &principal, scope);
+        accept_unary(server, call, method, &principal, known);
 }
 
 int rpc_server_new(struct loop *loop, struct service *service, const struct grpc_limits *limits,
@@ -338,7 +424,7 @@ int rpc_server_new(struct loop *loop, struct service *service, const struct grpc
     if (r == 0)
         r = health_new(&server->health);
     if (r == 0)
-        r = usernames_new(loop, usernames_nss, &server->usernames);
+        r = usernames_new(loop, &clock_real, usernames_nss, &server->usernames);
     if (r == 0)
         r = grpc_server_new(loop, limits, accept_call, server, &server->grpc);
     if (r < 0) {

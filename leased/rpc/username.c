@@ -3,39 +3,45 @@
 #include <errno.h>
 #include <pwd.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <uthash.h>
 
 #include "common/clock.h"
 #include "common/net/loop.h"
-#include "leased/rbac/principal.h"
 
-#define KEEP_MS     600000
-#define NAMELESS_MS 5000 /* it may get a name */
+#define FRESH_MS    60000
+#define NAMELESS_MS 5000   /* it may get a name */
+#define STALE_MS    600000 /* so long an answer stands in for one that does not come */
 #define ENTRIES_MAX 4096
 #define PATIENCE_MS 500
 #define ENTRY_BYTES (64 * 1024)
+#define KEY_MAX     (PRINCIPAL_NAME_MAX + 2)
 
 /* One look-up on a thread of the pool; outlives everything if NSS hangs. */
 struct lookup {
     struct usernames *names; /* NULL: nobody wants it any more */
     usernames_look_up_fn look_up;
+    char key[KEY_MAX];
     uint32_t uid;
-    char name[PRINCIPAL_NAME_MAX + 1]; /* "" = none */
+    int r;
+    struct username who;
 };
 
 struct asker {
-    void (*done)(const char *name, void *arg);
+    usernames_done_fn done;
     void *arg;
     struct asker *next;
 };
 
 struct entry {
+    char key[KEY_MAX]; /* "=alice", or "1000" */
     uint32_t uid;
-    char name[PRINCIPAL_NAME_MAX + 1];
-    int64_t until_ms;            /* forget it then */
-    struct lookup *lookup;       /* under way; NULL: name is what it said */
+    int r; /* 0, USERNAME_NONE; -EAGAIN: never answered */
+    struct username who;
+    int64_t fresh_ms, stale_ms;  /* until then it is an answer; one that stands in */
+    struct lookup *lookup;       /* under way */
     struct loop_timer *patience; /* runs from the first who waits on */
     struct asker *askers;
     struct usernames *names;
@@ -44,31 +50,37 @@ struct entry {
 
 struct usernames {
     struct loop *loop;
+    const struct clock *clock;
     usernames_look_up_fn look_up;
     struct entry *entries;
 };
 
-int usernames_new(struct loop *loop, usernames_look_up_fn look_up, struct usernames **ret)
+static const struct username root = {.name = "root"};
+
+int usernames_new(struct loop *loop, const struct clock *clock, usernames_look_up_fn look_up,
+                  struct usernames **ret)
 {
     struct usernames *names = calloc(1, sizeof *names);
 
     if (!names)
         return -ENOMEM;
     names->loop = loop;
+    names->clock = clock;
     names->look_up = look_up;
     *ret = names;
     return 0;
 }
 
-static void answer(struct entry *entry, const char *name)
+static void answer(struct entry *entry, int r)
 {
     struct asker *asker = entry->askers;
+    struct username who = entry->who;
 
     entry->askers = NULL;
     while (asker) {
         struct asker *next = asker->next;
 
-        asker->done(name, asker->arg);
+        asker->done(r, r == 0 ? &who : NULL, asker->arg);
         free(asker);
         asker = next;
     }
@@ -80,7 +92,7 @@ static void entry_free(struct entry *entry)
     if (entry->lookup)
         entry->lookup->names = NULL;
     loop_timer_free(entry->patience);
-    answer(entry, NULL);
+    answer(entry, -ECANCELED);
     free(entry);
 }
 
@@ -95,49 +107,86 @@ void usernames_free(struct usernames *names)
     free(names);
 }
 
-static struct entry *find(struct usernames *names, uint32_t uid)
+/* ---- finding ---- */
+
+static void make_key(const char *name, uint32_t uid, char ret[static KEY_MAX])
 {
+    if (name)
+        (void)snprintf(ret, KEY_MAX, "=%s", name);
+    else
+        (void)snprintf(ret, KEY_MAX, "%u", uid);
+}
+
+static struct entry *find(struct usernames *names, const char *name, uint32_t uid)
+{
+    char key[KEY_MAX];
     struct entry *entry;
 
-    HASH_FIND(hh, names->entries, &uid, sizeof uid, entry);
-    if (entry && !entry->lookup && entry->until_ms < clock_mono_ms()) {
-        entry_free(entry);
-        return NULL;
-    }
+    make_key(name, uid, key);
+    HASH_FIND_STR(names->entries, key, entry);
     return entry;
 }
 
-bool usernames_known(struct usernames *names, uint32_t uid, const char **ret)
+int usernames_known(struct usernames *names, const char *name, uint32_t uid,
+                    const struct username **ret)
 {
     const struct entry *entry;
 
     /* Nobody needs NSS to know root, least of all while the machine boots. */
-    *ret = uid == 0 ? "root" : NULL;
-    if (uid == 0)
-        return true;
-    entry = find(names, uid);
-    if (!entry || entry->lookup)
-        return false;
-    *ret = *entry->name ? entry->name : NULL;
-    return true;
+    *ret = &root;
+    if (!name && uid == 0)
+        return 0;
+    entry = find(names, name, uid);
+    if (!entry || entry->r < 0 || entry->fresh_ms < clock_mono(names->clock))
+        return -EAGAIN;
+    *ret = &entry->who;
+    return entry->r;
 }
 
-void usernames_nss(uint32_t uid, char *ret)
+/* ---- looking up ---- */
+
+/* What getpwnam_r and getpwuid_r may say for "no such account" beside 0 and no entry. */
+static bool means_none(int native)
+{
+    return native == ENOENT || native == ESRCH;
+}
+
+int usernames_nss(const char *name, uint32_t uid, struct username *ret)
 {
     struct passwd entry, *found = NULL;
     char *buffer = malloc(ENTRY_BYTES);
+    int native, r = USERNAME_NONE;
 
-    if (buffer && getpwuid_r(uid, &entry, buffer, ENTRY_BYTES, &found) == 0 && found &&
-        strlen(found->pw_name) <= PRINCIPAL_NAME_MAX)
-        memcpy(ret, found->pw_name, strlen(found->pw_name) + 1);
+    if (!buffer)
+        return -ENOMEM;
+    native = name ? getpwnam_r(name, &entry, buffer, ENTRY_BYTES, &found)
+                  : getpwuid_r(uid, &entry, buffer, ENTRY_BYTES, &found);
+    if (native && !means_none(native))
+        r = -native;
+    /* A directory may find ALICE for alice. */
+    if (native == 0 && found && *found->pw_name && strlen(found->pw_name) <= PRINCIPAL_NAME_MAX &&
+        (!name || !strcmp(found->pw_name, name))) {
+        ret->uid = found->pw_uid;
+        ret->gid = found->pw_gid;
+        memcpy(ret->name, found->pw_name, strlen(found->pw_name) + 1);
+        r = 0;
+    }
     free(buffer);
+    return r;
 }
 
 static void work(void *arg)
 {
     struct lookup *lookup = arg;
 
-    lookup->look_up(lookup->uid, lookup->name);
+    lookup->r = lookup->look_up(*lookup->key == '=' ? lookup->key + 1 : NULL, lookup->uid,
+                                &lookup->who);
+}
+
+/* What stands for an answer that does not come. */
+static int stand_in(const struct entry *entry)
+{
+    return entry->r >= 0 && clock_mono(entry->names->clock) < entry->stale_ms ? entry->r : -EAGAIN;
 }
 
 static void worked(int r, void *arg)
@@ -146,20 +195,26 @@ static void worked(int r, void *arg)
     struct entry *entry = NULL;
 
     if (lookup->names)
-        HASH_FIND(hh, lookup->names->entries, &lookup->uid, sizeof lookup->uid, entry);
+        HASH_FIND_STR(lookup->names->entries, lookup->key, entry);
     if (entry) {
+        int64_t now_ms = clock_mono(entry->names->clock);
+
         entry->lookup = NULL;
         loop_timer_stop(entry->patience);
-        memcpy(entry->name, lookup->name, sizeof entry->name);
-        entry->until_ms = r < 0 ? 0 : clock_mono_ms() + (*entry->name ? KEEP_MS : NAMELESS_MS);
-        answer(entry, *entry->name ? entry->name : NULL);
+        if (r == 0 && lookup->r >= 0) {
+            entry->r = lookup->r;
+            entry->who = lookup->who;
+            entry->fresh_ms = now_ms + (entry->r == 0 ? FRESH_MS : NAMELESS_MS);
+            entry->stale_ms = now_ms + (entry->r == 0 ? STALE_MS : NAMELESS_MS);
+        }
+        answer(entry, stand_in(entry));
     }
     free(lookup);
 }
 
 static void impatient(void *arg)
 {
-    answer(arg, NULL);
+    answer(arg, stand_in(arg));
 }
 
 static int start(struct entry *entry)
@@ -170,6 +225,7 @@ static int start(struct entry *entry)
     if (r == 0) {
         lookup->names = entry->names;
         lookup->look_up = entry->names->look_up;
+        memcpy(lookup->key, entry->key, sizeof lookup->key);
         lookup->uid = entry->uid;
         r = loop_work_submit(entry->names->loop, work, worked, lookup);
     }
@@ -181,14 +237,16 @@ static int start(struct entry *entry)
     return 0;
 }
 
-static int make(struct usernames *names, uint32_t uid, struct entry **ret)
+static int make(struct usernames *names, const char *name, uint32_t uid, struct entry **ret)
 {
     struct entry *entry = calloc(1, sizeof *entry), *oldest = names->entries;
     int r;
 
     if (!entry)
         return -ENOMEM;
+    make_key(name, uid, entry->key);
     entry->uid = uid;
+    entry->r = -EAGAIN;
     entry->names = names;
     r = loop_timer_new(names->loop, impatient, entry, &entry->patience);
     if (r < 0) {
@@ -197,7 +255,7 @@ static int make(struct usernames *names, uint32_t uid, struct entry **ret)
     }
     if (HASH_COUNT(names->entries) >= ENTRIES_MAX && oldest)
         entry_free(oldest);
-    HASH_ADD(hh, names->entries, uid, sizeof entry->uid, entry);
+    HASH_ADD_STR(names->entries, key, entry);
     r = start(entry);
     if (r < 0) {
         entry_free(entry);
@@ -207,15 +265,15 @@ static int make(struct usernames *names, uint32_t uid, struct entry **ret)
     return 0;
 }
 
-int usernames_ask(struct usernames *names, uint32_t uid, void (*done)(const char *name, void *arg),
+int usernames_ask(struct usernames *names, const char *name, uint32_t uid, usernames_done_fn done,
                   void *arg)
 {
-    struct entry *entry = find(names, uid);
+    struct entry *entry = find(names, name, uid);
     struct asker *asker = calloc(1, sizeof *asker);
     int r = asker ? 0 : -ENOMEM;
 
     if (r == 0 && !entry)
-        r = make(names, uid, &entry);
+        r = make(names, name, uid, &entry);
     else if (r == 0 && !entry->lookup)
         r = start(entry);
     if (r < 0) {

@@ -27,6 +27,13 @@ struct service {
 
 struct fsm *service_fsm(const struct service *service);
 
+/* Whether the caller may see what is this owner's. */
+static inline bool service_sees(const struct service_request *request,
+                                const struct fsm_owner *owner)
+{
+    return policy_sees(&request->principal, request->scope, owner->name, owner->uid);
+}
+
 /* Wall clock minus cluster time, now: what turns one into the other for people. */
 int64_t service_wall_offset_ms(const struct service *service);
 
@@ -40,7 +47,7 @@ void service_reply(struct service_request *request, const ProtobufCMessage *repl
 void service_refuse(struct service_request *request, int r, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 void service_reply_info(struct service *service, Xce__V1__ReplyInfo *ret);
-/* LeaseReply of one lease. */
+/* LeaseReply of one lease; of one that the caller may not see as if it were over. */
 void service_reply_lease(struct service *service, struct service_request *request, uint64_t lease);
 
 /* ---- commands ---- */

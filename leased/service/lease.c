@@ -32,6 +32,29 @@ static bool empty(const ProtobufCBinaryData *bytes)
     return bytes->len == 0;
 }
 
+static int draft_self(const struct principal *caller, Xce__V1__CmdGrant *ret, struct err *err)
+{
+    if (!caller->has_uid)
+        return err_set(err, FSM_PRECONDITION,
+                       "owner: %s has no account on this machine, so no uid: name the owner",
+                       caller->name);
+    ret->owner_uid = caller->uid;
+    ret->owner_gid = caller->gid;
+    ret->owner_name.data = (uint8_t *)caller->name;
+    ret->owner_name.len = strlen(caller->name);
+    return 0;
+}
+
+/* Whether somebody who may only act for himself names himself. */
+static bool names_self(const struct principal *caller, const Xce__V1__OwnerSpec *spec)
+{
+    size_t len = strlen(caller->name);
+
+    return caller->has_uid && spec->uid == caller->uid && spec->gid == caller->gid &&
+           (empty(&spec->name) ||
+            (spec->name.len == len && !memcmp(spec->name.data, caller->name, len)));
+}
+
 /* Whose the lease is to be: the caller's own, or whom he may name. */
 static int draft_owner(const struct draft *draft, const Xce__V1__OwnerSpec *spec,
                        Xce__V1__CmdGrant *ret, struct err *err)
@@ -39,15 +62,10 @@ static int draft_owner(const struct draft *draft, const Xce__V1__OwnerSpec *spec
     const struct principal *caller = &draft->request->principal;
     int r;
 
-    if (!spec) {
-        ret->owner_uid = caller->uid;
-        ret->owner_gid = caller->gid;
-        ret->owner_name.data = (uint8_t *)caller->name;
-        ret->owner_name.len = strlen(caller->name);
-        return 0;
-    }
-    if (!policy_sees(caller, draft->request->scope, spec->uid))
-        return err_set(err, -EACCES, "owner: only an administrator acquires for somebody else");
+    if (!spec || (draft->request->scope != SCOPE_ALL && names_self(caller, spec)))
+        return draft_self(caller, ret, err);
+    if (draft->request->scope != SCOPE_ALL)
+        return err_set(err, -EACCES, "owner: you may not acquire for somebody else");
     if (spec->uid == UINT32_MAX || spec->gid == UINT32_MAX)
         return err_set(err, -EINVAL, "owner: 4294967295 is no uid or gid");
     if (!empty(&spec->name)) {
@@ -178,6 +196,25 @@ static int draft_pool(const struct draft *draft, Xce__V1__CmdGrant *ret, struct 
     return 0;
 }
 
+/* (uid, job) names one lease. One that was left under this uid by whom it belonged to before is not the caller's to adopt. */
+static int draft_job(const struct draft *draft, const Xce__V1__CmdGrant *grant, struct err *err)
+{
+    const struct fsm_lease *lease;
+    char job[TEXT_JOB_MAX + 1];
+
+    if (empty(&grant->job))
+        return 0;
+    memcpy(job, grant->job.data, grant->job.len);
+    job[grant->job.len] = '\0';
+    lease = fsm_lease_of_job(service_fsm(draft->service), grant->owner_uid, job);
+    if (!lease || service_sees(draft->request, &lease->owner))
+        return 0;
+    return err_set(err, FSM_PRECONDITION,
+                   "owner: uid %u belonged to somebody else, who left a lease for a job of this "
+                   "name: an administrator must end it first",
+                   grant->owner_uid);
+}
+
 static int draft_grant(struct draft *draft, const Xce__V1__LeaseSpec *spec, Xce__V1__CmdGrant *ret,
                        struct err *err)
 {
@@ -188,7 +225,8 @@ static int draft_grant(struct draft *draft, const Xce__V1__LeaseSpec *spec, Xce_
         return err_set(err, -EOPNOTSUPP, "write_paths: not yet available");
     if ((r = draft_names(spec, ret, err)) != 0 || (r = draft_pool(draft, ret, err)) != 0 ||
         (r = draft_owner(draft, spec->owner, ret, err)) != 0 ||
-        (r = draft_lifetime(spec, ret, err)) != 0 || (r = draft_gids(draft, spec, ret, err)) != 0)
+        (r = draft_job(draft, ret, err)) != 0 || (r = draft_lifetime(spec, ret, err)) != 0 ||
+        (r = draft_gids(draft, spec, ret, err)) != 0)
         return r;
     return draft_nodes(draft, spec, ret, err);
 }
@@ -305,8 +343,7 @@ static bool may_change(struct service *service, struct service_request *request,
 
     if (!service_check_id(request, id))
         return false;
-    if (request->scope == SCOPE_ALL ||
-        (lease && policy_sees(&request->principal, request->scope, lease->owner.uid)))
+    if (request->scope == SCOPE_ALL || (lease && service_sees(request, &lease->owner)))
         return true;
     if (lease)
         *ret_lease = 0;

@@ -1,5 +1,6 @@
 /* LeaseService.History: who held a uid, also long ago. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -156,7 +157,10 @@ static int query_of(struct service *service, const struct service_request *reque
     if (ret->limit > LIMIT_MAX)
         ret->limit = LIMIT_MAX;
     ret->own = request->scope != SCOPE_ALL;
+    ret->nobody = ret->own && !request->principal.has_uid;
     ret->owner_uid = request->principal.uid;
+    (void)snprintf(ret->owner_name, sizeof ret->owner_name, "%s", request->principal.name);
+    ret->owner_nameless = request->principal.local;
     return 0;
 }
 

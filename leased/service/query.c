@@ -34,7 +34,8 @@ static int job_key(const struct fsm *fsm, const struct service_request *request,
         return r;
     memcpy(job, key->job.data, key->job.len);
     job[key->job.len] = '\0';
-    ret->lease = fsm_lease_of_job(fsm, owner, job);
+    if (key->owner || request->principal.has_uid)
+        ret->lease = fsm_lease_of_job(fsm, owner, job);
     return 0;
 }
 
@@ -68,7 +69,7 @@ int find_lease(struct service *service, const struct service_request *request,
     default:
         return err_set(err, -EINVAL, "key: one of lease, uid, name, job is needed");
     }
-    if (ret->lease && !policy_sees(&request->principal, request->scope, ret->lease->owner.uid))
+    if (ret->lease && !service_sees(request, &ret->lease->owner))
         ret->lease = NULL;
     return r;
 }
@@ -147,7 +148,7 @@ static bool listed(const struct service_request *request, uint32_t states,
 {
     const Xce__V1__ListLeasesRequest *filter = (const Xce__V1__ListLeasesRequest *)request->message;
 
-    if (!policy_sees(&request->principal, request->scope, lease->owner.uid))
+    if (!service_sees(request, &lease->owner))
         return false;
     if (filter->owner_filter_case == XCE__V1__LIST_LEASES_REQUEST__OWNER_FILTER_OWNER_UID &&
         filter->owner_uid != lease->owner.uid)

@@ -154,6 +154,10 @@ void service_reply_lease(struct service *service, struct service_request *reques
     const struct fsm_lease *lease = fsm_lease(service_fsm(service), id);
     struct lease_proto proto;
 
+    if (lease && !service_sees(request, &lease->owner)) {
+        service_refuse(request, FSM_NOT_FOUND, NULL);
+        return;
+    }
     if (!lease) {
         service_refuse(request, -ENOENT, "lease %llu is over and its uid is free again",
                        (unsigned long long)id);

@@ -87,8 +87,10 @@ void wait_reply_acquired(struct service *service, struct service_request *reques
     for (; r == 0 && filled < n; filled++) {
         const struct fsm_lease *lease = fsm_lease(service_fsm(service), leases[filled]);
 
-        r = lease ? lease_proto_init(&protos[filled], service_fsm(service), lease, offset_ms)
-                  : -ENOENT;
+        /* An answer that was kept for who had this uid before is not for who has it now. */
+        r = lease && service_sees(request, &lease->owner)
+                ? lease_proto_init(&protos[filled], service_fsm(service), lease, offset_ms)
+                : -ENOENT;
         if (r < 0)
             break;
     }

@@ -91,13 +91,20 @@ static void opened(struct service *service, struct service_stream *stream)
     service->watchers = watcher;
 }
 
+static bool sees(const char *owner_name, uint32_t owner_uid, void *arg)
+{
+    const struct service_stream *stream = arg;
+
+    return policy_sees(&stream->principal, stream->scope, owner_name, owner_uid);
+}
+
 static void asked(struct service_stream *stream, const ProtobufCMessage *message)
 {
     const Xce__V1__WatchRequest *request = (const Xce__V1__WatchRequest *)message;
     struct watcher *watcher = stream->handler;
     struct hub_filter filter = {
-        .own = stream->scope != SCOPE_ALL,
-        .owner_uid = stream->principal.uid,
+        .sees = stream->scope == SCOPE_ALL ? NULL : sees,
+        .sees_arg = stream,
         .leases_only = true,
     };
     int r;

@@ -162,13 +162,21 @@ static enum hub_event_kind kind_of(enum fsm_change_kind kind)
     abort();
 }
 
+static bool sees(const struct hub_subscription *subscription, const char *owner_name,
+                 uint32_t owner_uid)
+{
+    const struct hub_filter *filter = &subscription->filter;
+
+    return !filter->sees || filter->sees(owner_name, owner_uid, filter->sees_arg);
+}
+
 static bool shows(const struct hub_subscription *subscription, const struct ring_entry *entry)
 {
     if (entry->kind != CHANGE_LEASE)
         return !subscription->filter.leases_only;
     if (subscription->stage == STAGE_LISTING && entry->lease > subscription->listed)
         return false; /* its turn in the list comes */
-    if (subscription->filter.own && entry->owner_uid != subscription->filter.owner_uid)
+    if (!sees(subscription, ring_owner(entry), entry->owner_uid))
         return false;
     return !subscription->node || ring_names(entry, subscription->node_hash);
 }
@@ -210,7 +218,7 @@ static int next_change(struct hub_subscription *subscription, struct hub_event *
 
 static bool lists(const struct hub_subscription *subscription, const struct fsm_lease *lease)
 {
-    if (subscription->filter.own && lease->owner.uid != subscription->filter.owner_uid)
+    if (!sees(subscription, lease->owner.name, lease->owner.uid))
         return false;
     if (!subscription->node)
         return true;

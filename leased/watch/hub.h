@@ -41,8 +41,9 @@ struct hub_event {
 
 /* What a subscriber sees. All NULL/false = everything. */
 struct hub_filter {
-    bool own; /* only leases of owner_uid */
-    uint32_t owner_uid;
+    /* Whether he may see leases of this owner; asked for each, with sees_arg. */
+    bool (*sees)(const char *owner_name, uint32_t owner_uid, void *arg);
+    void *sees_arg;
     const char *node; /* only leases that name this node as a member (copied) */
     bool leases_only; /* no events of pools and nodes */
 };

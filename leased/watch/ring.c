@@ -21,7 +21,8 @@ int ring_init(struct ring *ring, size_t max_bytes)
 
 static size_t weight(const struct ring_entry *entry)
 {
-    return sizeof *entry + entry->n_members * sizeof entry->members[0] + entry->len;
+    return sizeof *entry + entry->n_members * sizeof entry->members[0] + entry->len +
+           entry->owner_len;
 }
 
 static void drop_oldest(struct ring *ring)
@@ -57,9 +58,12 @@ uint32_t ring_hash(const char *name)
     return hash;
 }
 
-static struct ring_entry *entry_new(const struct fsm_change *change, uint32_t n_members, size_t len)
+static struct ring_entry *entry_new(const struct fsm_change *change, size_t len)
 {
-    struct ring_entry *entry = malloc(sizeof *entry + n_members * sizeof entry->members[0] + len);
+    uint32_t n_members = change->kind == CHANGE_LEASE ? change->lease->n_members : 0;
+    size_t owner_len = change->kind == CHANGE_LEASE ? strlen(change->lease->owner.name) + 1 : 0;
+    struct ring_entry *entry = malloc(sizeof *entry + n_members * sizeof entry->members[0] + len +
+                                      owner_len);
 
     if (!entry)
         return NULL;
@@ -68,6 +72,7 @@ static struct ring_entry *entry_new(const struct fsm_change *change, uint32_t n_
     entry->kind = change->kind;
     entry->n_members = n_members;
     entry->len = len;
+    entry->owner_len = owner_len;
     return entry;
 }
 
@@ -85,7 +90,7 @@ static struct ring_entry *encode_lease(const struct fsm *fsm, const struct fsm_c
 
     if (lease_proto_init(&proto, fsm, lease, wall_offset_ms) < 0)
         return NULL;
-    entry = entry_new(change, lease->n_members, xce__v1__lease__get_packed_size(&proto.message));
+    entry = entry_new(change, xce__v1__lease__get_packed_size(&proto.message));
     if (entry) {
         entry->state = lease->state;
         entry->lease = lease->id;
@@ -94,6 +99,7 @@ static struct ring_entry *encode_lease(const struct fsm *fsm, const struct fsm_c
         for (uint32_t i = 0; i < lease->n_members; i++)
             entry->members[i] = ring_hash(lease->members[i].node->name);
         (void)xce__v1__lease__pack(&proto.message, bytes_of(entry));
+        memcpy(bytes_of(entry) + entry->len, lease->owner.name, entry->owner_len);
     }
     lease_proto_done(&proto);
     return entry;
@@ -103,7 +109,7 @@ static struct ring_entry *encode_name(const struct fsm_change *change)
 {
     bool pool = change->kind == CHANGE_POOL || change->kind == CHANGE_POOL_GONE;
     const char *name = pool ? change->pool->name : change->node->name;
-    struct ring_entry *entry = entry_new(change, 0, strlen(name) + 1);
+    struct ring_entry *entry = entry_new(change, strlen(name) + 1);
 
     if (entry)
         memcpy(bytes_of(entry), name, entry->len);
@@ -161,6 +167,11 @@ const struct ring_entry *ring_at(const struct ring *ring, uint64_t revision)
 const uint8_t *ring_bytes(const struct ring_entry *entry)
 {
     return (const uint8_t *)(entry->members + entry->n_members);
+}
+
+const char *ring_owner(const struct ring_entry *entry)
+{
+    return (const char *)ring_bytes(entry) + entry->len;
 }
 
 bool ring_names(const struct ring_entry *entry, uint32_t node_hash)

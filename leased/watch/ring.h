@@ -16,8 +16,8 @@ struct ring_entry {
     uint64_t lease;
     uint32_t uid, owner_uid;
     uint32_t n_members;
-    size_t len;
-    /* Hashes of the members' names; the bytes come behind them. */
+    size_t len, owner_len; /* owner: with its NUL, 0 = not of a lease */
+    /* Hashes of the members' names; the bytes come behind them, then the owner's name. */
     uint32_t members[];
 };
 
@@ -43,6 +43,8 @@ const struct ring_entry *ring_at(const struct ring *ring, uint64_t revision);
 uint64_t ring_oldest(const struct ring *ring);
 
 const uint8_t *ring_bytes(const struct ring_entry *entry);
+/* Of a lease. */
+const char *ring_owner(const struct ring_entry *entry);
 /* Whether the node is a member. May rarely say yes for another one: members are kept as hashes. */
 bool ring_names(const struct ring_entry *entry, uint32_t node_hash);
 uint32_t ring_hash(const char *name);

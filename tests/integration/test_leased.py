@@ -218,6 +218,25 @@ class LeasedTest(unittest.TestCase):
         run = self.as_nobody("print(peer.code_of(lambda: c.acquire(owner=m['lease'].OwnerSpec(uid=0)))[0])")
         self.assertEqual(run.stdout.strip(), "PERMISSION_DENIED", run.stderr)
 
+    def test_a_reused_uid_owns_nothing_of_its_former_holder(self):
+        """uid 65534 once was alice's; nobody has it now, and what alice left is absent for him in every verb."""
+        self.pool()
+        self.node()
+        owner = self.client.m["lease"].OwnerSpec(name=b"alice", uid=65534, gid=65534)
+        left = self.client.acquire(job=b"j1", owner=owner).leases[0]
+        numbered = self.client.acquire(job=b"j2", owner=self.client.m["lease"].OwnerSpec(uid=65534, gid=65534)).leases[0]
+        run = self.as_nobody(
+            "print([x.job for x in c.lease.List(m['lease'].ListLeasesRequest(all=True)).leases])\n"
+            "print(peer.code_of(lambda: c.get(lease=%d)) == peer.code_of(lambda: c.get(lease=999999)))\n"
+            "print(peer.code_of(lambda: c.get(job=b'j1'))[0], c.get(job=b'j2').lease.lease)\n"
+            "print(len(c.lease.History(m['lease'].HistoryRequest(lease=%d)).entries))\n"
+            "ask = c.request(m['lease'].AcquireRequest(adopt=True)); ask.leases.add(job=b'j1', nodes=[b'n1'])\n"
+            "print(peer.code_of(lambda: c.lease.Acquire(ask))[0])\n"
+            "e = next(e for e in c.lease.Watch(m['lease'].WatchRequest()) if e.WhichOneof('event') == 'listed'); print(e.listed.job)\n"
+            % (left.lease, left.lease))
+        self.assertEqual(run.stdout.splitlines(),
+                         ["['j2']", "True", "NOT_FOUND %d" % numbered.lease, "0", "FAILED_PRECONDITION", "j2"], run.stderr)
+
     # ---- pools ----
 
     def test_pool_overlaps_are_refused(self):

@@ -326,6 +326,7 @@ static void history_shows_an_owner_his_own_alone(void **state)
         struct history_query query = {
             .by = HISTORY_BY_UID, .uid = UID_FIRST, .limit = 10, .own = true, .owner_uid = owner};
 
+        (void)snprintf(query.owner_name, sizeof query.owner_name, "alice");
         ask(fx, &query);
         assert_int_equal(fx->n, owner == 999 ? 0 : 1);
         query.at_wall_ms = WALL + 7000;
@@ -333,8 +334,39 @@ static void history_shows_an_owner_his_own_alone(void **state)
         assert_int_equal(fx->n, owner == 1000 ? 1 : 0);
         query = (struct history_query){
             .by = HISTORY_BY_LEASE, .lease = 2, .limit = 1, .own = true, .owner_uid = owner};
+        (void)snprintf(query.owner_name, sizeof query.owner_name, "alice");
         ask(fx, &query);
         assert_int_equal(fx->n, owner == 1000 ? 1 : 0);
+    }
+}
+
+/* The same uid under another name is another owner; "#1000" only whom the kernel knows by his number. */
+static void history_shows_nothing_to_who_has_only_the_owners_uid(void **state)
+{
+    static const struct {
+        const char *name;
+        bool nameless, nobody;
+        size_t n;
+    } rows[] = {{"alice", false, false, 1},
+                {"bob", true, false, 0},
+                {"#1000", true, false, 0},
+                {"", false, false, 0},
+                {"alice", true, true, 0}};
+    struct fixture *fx = *state;
+
+    live(fx, 2, 1);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct history_query query = {.by = HISTORY_BY_LEASE,
+                                      .lease = 2,
+                                      .limit = 1,
+                                      .own = true,
+                                      .owner_nameless = rows[i].nameless,
+                                      .nobody = rows[i].nobody,
+                                      .owner_uid = 1000};
+
+        (void)snprintf(query.owner_name, sizeof query.owner_name, "%s", rows[i].name);
+        ask(fx, &query);
+        assert_int_equal(fx->n, rows[i].n);
     }
 }
 
@@ -747,6 +779,7 @@ int main(void)
         TEST(history_gives_all_of_a_lease),
         TEST(history_lists_newest_first),
         TEST(history_shows_an_owner_his_own_alone),
+        TEST(history_shows_nothing_to_who_has_only_the_owners_uid),
         TEST(history_follows_a_lease_back_into_draining),
         TEST(history_is_not_written_for_what_it_does_not_keep),
         TEST(history_told_again_after_a_restart_is_the_same),

@@ -247,19 +247,25 @@ static void hub_slow_reader_is_skipped_ahead_again(void **state)
     finish(&f);
 }
 
+static bool is_alice(const char *owner_name, uint32_t owner_uid, void *arg)
+{
+    return owner_uid == *(uint32_t *)arg && !strcmp(owner_name, "alice");
+}
+
 static void hub_filters_by_owner_and_node(void **state)
 {
     struct fixture f;
     struct hub_subscription *own, *node, *listed;
     struct hub_event event;
     uint64_t since, theirs, here;
+    uint32_t uid = 2000;
 
     (void)state;
     start(&f, 0);
     since = fsm_revision(f.kit.fsm);
     theirs = grant(&f, "n1", 2000);
     here = grant(&f, "n2", 1000);
-    own = subscribe(&f, since, &(struct hub_filter){.own = true, .owner_uid = 2000});
+    own = subscribe(&f, since, &(struct hub_filter){.sees = is_alice, .sees_arg = &uid});
     event = next(own, HUB_LEASE);
     expect_lease(&event, theirs, LEASE_GRANTED);
     expect_nothing(own);

@@ -62,40 +62,55 @@ static void policy_other_user_table(void **state)
         assert_int_equal(policy_decide(&user, rows[i].method), rows[i].scope);
 }
 
-static void policy_root_elsewhere_is_nobody_special(void **state)
-{
-    struct principal remote = peer(0);
-
-    (void)state;
-    remote.local = false;
-    assert_int_equal(policy_decide(&remote, "LeaseService/Revoke"), SCOPE_NONE);
-    assert_int_equal(policy_decide(&remote, "LeaseService/Get"), SCOPE_OWN);
-}
-
-static void policy_own_scope_sees_own_only(void **state)
-{
-    const struct principal user = peer(1000);
-
-    (void)state;
-    assert_true(policy_sees(&user, SCOPE_OWN, 1000));
-    assert_false(policy_sees(&user, SCOPE_OWN, 1001));
-    assert_false(policy_sees(&user, SCOPE_NONE, 1000));
-    assert_true(policy_sees(&user, SCOPE_ALL, 1001));
-}
-
-static void principal_unknown_name_is_a_number(void **state)
+static struct principal user(const char *name)
 {
     struct principal principal;
-    char longest[PRINCIPAL_NAME_MAX + 2];
+
+    assert_int_equal(principal_from_user(name, NULL, 0, &principal, NULL), 0);
+    return principal;
+}
+
+static void policy_certificate_of_root_is_nobody_special(void **state)
+{
+    struct principal remote = user("root");
 
     (void)state;
-    memset(longest, 'a', sizeof longest - 1);
-    longest[sizeof longest - 1] = '\0';
-    principal_from_peer(1000, 100, "", &principal);
-    assert_string_equal(principal.name, "#1000");
-    principal_from_peer(4294967294u, 100, longest, &principal);
-    assert_string_equal(principal.name, "#4294967294");
-    assert_string_equal(principal.key, "uid:4294967294");
+    principal_set_account(&remote, 0, 0);
+    assert_int_equal(policy_decide(&remote, "LeaseService/Revoke"), SCOPE_NONE);
+    assert_int_equal(policy_decide(&remote, "LeaseService/Get"), SCOPE_NONE);
+}
+
+/* Own = the same uid and the same name; an owner without a name only for whom the kernel vouches. */
+static void policy_own_is_uid_and_name(void **state)
+{
+    struct principal alice, bob, number, remote = user("alice"), stranger = user("alice");
+    const struct {
+        const struct principal *who;
+        const char *owner;
+        uint32_t uid;
+        bool own;
+    } rows[] = {
+        {&alice, "alice", 1000, true},   {&alice, "alice", 1001, false},
+        {&alice, "bob", 1000, false},    {&alice, "#1000", 1000, true},
+        {&alice, "#1001", 1000, false},  {&bob, "alice", 1000, false},
+        {&number, "alice", 1000, false}, {&number, "#1000", 1000, true},
+        {&remote, "alice", 1000, true},  {&remote, "alice", 1001, false},
+        {&remote, "#1000", 1000, false}, {&stranger, "alice", 1000, false},
+        {&stranger, "alice", 0, false},  {&stranger, "#0", 0, false},
+    };
+
+    (void)state;
+    principal_from_peer(1000, 1000, "alice", &alice);
+    principal_from_peer(1000, 1000, "bob", &bob);
+    principal_from_peer(1000, 1000, NULL, &number);
+    principal_set_account(&remote, 1000, 1000);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        assert_int_equal(policy_owns(rows[i].who, rows[i].owner, rows[i].uid), rows[i].own);
+        assert_int_equal(policy_sees(rows[i].who, SCOPE_OWN, rows[i].owner, rows[i].uid),
+                         rows[i].own);
+        assert_false(policy_sees(rows[i].who, SCOPE_NONE, rows[i].owner, rows[i].uid));
+        assert_true(policy_sees(rows[i].who, SCOPE_ALL, rows[i].owner, rows[i].uid));
+    }
 }
 
 static void method_table_is_sound(void **state)
@@ -114,9 +129,8 @@ int main(void)
         cmocka_unit_test(policy_root_has_all_of_every_method),
         cmocka_unit_test(policy_other_user_never_has_all),
         cmocka_unit_test(policy_other_user_table),
-        cmocka_unit_test(policy_root_elsewhere_is_nobody_special),
-        cmocka_unit_test(policy_own_scope_sees_own_only),
-        cmocka_unit_test(principal_unknown_name_is_a_number),
+        cmocka_unit_test(policy_certificate_of_root_is_nobody_special),
+        cmocka_unit_test(policy_own_is_uid_and_name),
         cmocka_unit_test(method_table_is_sound),
     };
 
