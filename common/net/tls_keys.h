@@ -39,7 +39,7 @@ enum tls_news {
     TLS_CUT = 3,      /* a stream of `peer` is cut; text says why */
 };
 
-/* Told from the loop; from tls_keys_reload only TLS_CUT, after it. peer is NULL unless TLS_CUT. May be NULL. */
+/* peer is NULL unless TLS_CUT. Nothing of the keys, ports and streams may be called in it, save to read them. */
 typedef void (*tls_news_fn)(enum tls_news news, const struct cert_identity *peer, const char *text,
                             void *arg);
 

@@ -41,9 +41,11 @@ struct tls_protocol {
      * (`open` follows from the loop, then data), or free it. transport_write may be called at once. */
     void (*accept)(struct transport *transport, void *arg);
     void *arg;
+    int64_t user_timeout_ms; /* as of struct tls_target */
 };
 
-/* A connection that was not handed over. address: "192.0.2.1:4711"; who: NULL until the peer has proved who it is. */
+/* A connection that was not handed over. address: "192.0.2.1:4711"; why: one sentence, with the peer's name where it has
+ * proved it. */
 typedef void (*tls_refused_fn)(const char *address, const char *why, void *arg);
 
 /* 0; -ENOMEM. refused may be NULL. */
