@@ -1,146 +1,165 @@
-/* System V IPC by owner and creator: shared memory, semaphores, message queues of the machine's own IPC namespace.
- * What lives in a namespace of its own ends with the last process in it. */
-#include "noded/sweep/kinds.h"
+/* IPC objects in every namespace that anything keeps: the one that noded lives in, those of all threads, and those that are
+ * mounted. A namespace that only an open descriptor, or a mount in another mount namespace, keeps is not found. */
+#include "noded/sweep/ipc.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ipc.h>
-#include <sys/msg.h>
-#include <sys/sem.h>
-#include <sys/shm.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/mem.h"
+#include "noded/sweep/kinds.h"
+#include "noded/sweep/machine.h"
+#include "noded/sweep/mount_table.h"
+#include "noded/sweep/proc.h"
 
-struct ipc_kind {
-    const char *file;
-    enum reason reason;
-    int (*remove)(int id);
+#define SPACES_MAX 65536
+
+struct ipc_spaces {
+    uint64_t *seen; /* inodes of namespaces */
+    size_t n_seen, cap_seen;
 };
 
-static int shm_remove(int id)
+static bool space_seen(const struct ipc_spaces *s, uint64_t ino)
 {
-    return shmctl(id, IPC_RMID, NULL);
+    for (size_t i = 0; i < s->n_seen; i++)
+        if (s->seen[i] == ino)
+            return true;
+    return false;
 }
 
-static int sem_remove(int id)
+/* 0 it is seen now; -errno. */
+static int space_add(struct ipc_spaces *s, uint64_t ino)
 {
-    return semctl(id, 0, IPC_RMID);
+    int r = mem_grow(&s->seen, &s->cap_seen, s->n_seen + 1, SPACES_MAX, sizeof(*s->seen));
+
+    if (r == 0)
+        s->seen[s->n_seen++] = ino;
+    return r;
 }
 
-static int msg_remove(int id)
+static void objects_look(struct sweep *sweep)
 {
-    return msgctl(id, IPC_RMID, NULL);
+    ipc_sysv_look(sweep);
+    ipc_mqueues_look(sweep);
 }
 
-/* Where each wanted column stands, by the names in the first line: the kernel has added columns before. */
-static bool columns_find(char *header, const char *id_name, int ret[static 5])
+/* "ipc:[4026531839]" */
+static bool space_parse(const char *link, uint64_t *ret_ino)
 {
-    static const char *const ids[] = {"uid", "gid", "cuid", "cgid"};
-    char *rest = header;
-    int column = 0;
+    unsigned long long ino;
+    int end = 0;
 
-    for (int i = 0; i < 5; i++)
-        ret[i] = -1;
-    for (char *word; (word = strsep(&rest, " \t\n")); column++) {
-        if (!*word) {
-            column--;
-            continue;
-        }
-        if (strcmp(word, id_name) == 0)
-            ret[4] = column;
-        for (int i = 0; i < 4; i++)
-            if (strcmp(word, ids[i]) == 0)
-                ret[i] = column;
-    }
-    for (int i = 0; i < 5; i++)
-        if (ret[i] < 0)
-            return false;
+    if (sscanf(link, "ipc:[%llu]%n", &ino, &end) != 1 || !end || link[end])
+        return false;
+    *ret_ino = ino;
     return true;
 }
 
-/* The five numbers of a line: uid, gid, cuid, cgid, id of the object. */
-static bool line_numbers(char *line, const int columns[static 5], long long ret[static 5])
+/* Go into what path is, if it is the namespace of that number, and look. 0; -ENOENT it is another; -errno. */
+static int space_enter(struct sweep *sweep, struct ipc_spaces *s, const char *path, uint64_t ino)
 {
-    int column = 0, n = 0;
-    char *rest = line;
+    auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat st;
 
-    for (char *word; (word = strsep(&rest, " \t\n"));) {
-        if (!*word)
-            continue;
-        for (int i = 0; i < 5; i++) {
-            char *end;
-            if (columns[i] != column)
-                continue;
-            ret[i] = strtoll(word, &end, 10);
-            if (*end)
-                return false;
-            n++;
-        }
-        column++;
-    }
-    return n == 5;
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return -errno;
+    if (st.st_ino != ino)
+        return -ENOENT;
+    if (setns(fd, CLONE_NEWIPC) < 0)
+        return -errno;
+    objects_look(sweep);
+    return space_add(s, ino);
 }
 
-static void object_look(struct sweep *sweep, const struct ipc_kind *kind,
-                        const long long n[static 5])
-{
-    bool removed = false;
+/* ---- of threads ---- */
 
-    for (int i = 0; i < 4; i++) {
-        uint32_t id = (uint32_t)n[i];
-        if (!sweep_wants(sweep, id))
-            continue;
-        sweep_found(sweep, id, kind->reason, "id %lld", n[4]);
-        if (sweep->remove && !removed && kind->remove((int)n[4]) == 0) {
-            sweep_removed(sweep);
-            removed = true;
-        }
+static void task_look(struct sweep *sweep, struct ipc_spaces *s, pid_t pid, pid_t tid)
+{
+    char path[PATH_MAX], link[64];
+    uint64_t ino;
+    ssize_t len;
+    int r;
+
+    (void)snprintf(path, sizeof(path), "%s/%d/task/%d/ns/ipc", sweep->places->proc, pid, tid);
+    len = readlink(path, link, sizeof(link) - 1);
+    if (len < 0) {
+        r = -errno;
+    } else {
+        link[len] = '\0';
+        r = !space_parse(link, &ino) ? -EBADMSG
+            : space_seen(s, ino)     ? 0
+                                     : space_enter(sweep, s, path, ino);
     }
+    if (r < 0 && r != -ENOENT && r != -ESRCH) /* it has ended, or gone elsewhere */
+        sweep_failed(sweep, path, r);
 }
 
-static void ipc_run(struct sweep *sweep, const struct ipc_kind *kind, const char *id_name)
+/* Call fn for each folder of path whose name is a number. */
+static void numbers_each(struct sweep *sweep, struct ipc_spaces *s, const char *path, pid_t of,
+                         void (*fn)(struct sweep *sweep, struct ipc_spaces *s, pid_t of, pid_t id))
 {
-    auto_free char *line = NULL;
-    auto_fclose FILE *file = NULL;
-    char path[4096];
-    size_t cap = 0;
-    int columns[5];
+    auto_closedir DIR *dir = opendir(path);
+    struct dirent *entry = NULL;
 
-    (void)snprintf(path, sizeof(path), "%s/sysvipc/%s", sweep->places->proc, kind->file);
-    file = fopen(path, "re");
-    if (!file) {
-        if (errno != ENOENT) /* a kernel without it */
-            sweep_failed(sweep, path, errno);
+    while (dir && (errno = 0, entry = readdir(dir))) {
+        pid_t id = proc_parse_pid(entry->d_name);
+        if (id)
+            fn(sweep, s, of, id);
+    }
+    if (errno && errno != ENOENT && errno != ESRCH)
+        sweep_failed(sweep, path, errno);
+}
+
+static void process_look(struct sweep *sweep, struct ipc_spaces *s, pid_t of, pid_t pid)
+{
+    char path[PATH_MAX];
+
+    (void)of;
+    if (pid == 1)
+        return; /* it has started us in its own, and may be closed even to root (a sandbox's init) */
+    (void)snprintf(path, sizeof(path), "%s/%d/task", sweep->places->proc, pid);
+    numbers_each(sweep, s, path, pid, task_look);
+}
+
+/* ---- that are mounted ---- */
+
+static void mounted_look(struct sweep *sweep, const struct mount_entry *entry, void *arg)
+{
+    struct ipc_spaces *s = arg;
+    uint64_t ino;
+    int r;
+
+    if (strcmp(entry->type, "nsfs") != 0 || !space_parse(entry->root, &ino) || space_seen(s, ino))
         return;
-    }
-    if (getline(&line, &cap, file) < 0 || !columns_find(line, id_name, columns)) {
-        sweep_failed(sweep, path, EBADMSG);
-        return;
-    }
-    while (getline(&line, &cap, file) > 0) {
-        long long numbers[5];
-        if (line_numbers(line, columns, numbers))
-            object_look(sweep, kind, numbers);
-        else
-            sweep_failed(sweep, path, EBADMSG);
-    }
-    if (ferror(file))
-        sweep_failed(sweep, path, EIO);
+    r = space_enter(sweep, s, entry->path, ino);
+    if (r < 0)
+        sweep_failed(sweep, entry->path, r);
 }
 
-void sweep_sysv_shm(struct sweep *sweep)
+static void spaces_look(struct sweep *sweep, void *arg)
 {
-    ipc_run(sweep, &(struct ipc_kind){"shm", REASON_IPC_SHM, .remove = shm_remove}, "shmid");
+    numbers_each(sweep, arg, sweep->places->proc, 0, process_look);
+    (void)mount_table_each(sweep, mounted_look, arg);
 }
 
-void sweep_sysv_sem(struct sweep *sweep)
+void sweep_ipc(struct sweep *sweep)
 {
-    ipc_run(sweep, &(struct ipc_kind){"sem", REASON_IPC_SEM, .remove = sem_remove}, "semid");
-}
+    struct ipc_spaces spaces = {0};
+    struct stat st;
+    int r;
 
-void sweep_sysv_msg(struct sweep *sweep)
-{
-    ipc_run(sweep, &(struct ipc_kind){"msg", REASON_IPC_MSG, .remove = msg_remove}, "msqid");
+    objects_look(sweep);
+    r = stat("/proc/thread-self/ns/ipc", &st) < 0 ? -errno : space_add(&spaces, st.st_ino);
+    if (r < 0)
+        sweep_failed(sweep, "IPC namespace", r);
+    else
+        machine_run(sweep, false, spaces_look, &spaces);
+    free(spaces.seen);
 }

@@ -50,7 +50,7 @@ static bool line_parse(char *line, struct mount_entry *ret)
     id = strsep(&fields, " ");
     parent = strsep(&fields, " ");
     (void)strsep(&fields, " ");
-    (void)strsep(&fields, " ");
+    ret->root = strsep(&fields, " ");
     ret->path = strsep(&fields, " ");
     ret->type = strsep(&super, " ");
     (void)strsep(&super, " ");

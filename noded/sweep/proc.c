@@ -162,17 +162,6 @@ static int thread_bears(struct proc_walk *w, pid_t pid, pid_t tid, uint32_t *ret
     return (int)status_bears(w, pid, &st, ret_uid);
 }
 
-static pid_t pid_parse(const char *name)
-{
-    char *end;
-    unsigned long pid;
-
-    if (*name < '1' || *name > '9')
-        return 0;
-    pid = strtoul(name, &end, 10);
-    return *end || pid > INT32_MAX ? 0 : (pid_t)pid;
-}
-
 static int other_threads_bear(struct proc_walk *w, pid_t pid, int bears, uint32_t *ret_uid)
 {
     char path[32];
@@ -190,7 +179,7 @@ static int other_threads_bear(struct proc_walk *w, pid_t pid, int bears, uint32_
         return r;
     }
     while ((entry = readdir(dir))) {
-        pid_t tid = pid_parse(entry->d_name);
+        pid_t tid = proc_parse_pid(entry->d_name);
         uint32_t uid = 0, threads;
         int r = tid && tid != pid ? thread_bears(w, pid, tid, &uid, &threads) : 0;
         if (r < 0 && !gone(r))
@@ -312,7 +301,7 @@ static void walk_all(struct proc_walk *w)
     }
     w->proc_fd = dirfd(dir);
     while ((errno = 0, entry = readdir(dir))) {
-        pid_t pid = pid_parse(entry->d_name);
+        pid_t pid = proc_parse_pid(entry->d_name);
         if (pid)
             process_look(w, pid);
     }

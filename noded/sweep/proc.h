@@ -4,6 +4,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 /* What a status file says of one thread. */
 struct proc_status {
@@ -16,6 +17,9 @@ struct proc_status {
     const char *name;
     size_t name_len;
 };
+
+/* A number of /proc; 0 = no such name. */
+pid_t proc_parse_pid(const char *name);
 
 /* Take a status file apart; pointers go into text, which must end in NUL. 0; -EBADMSG a line is missing or malformed. */
 int proc_parse_status(const char *text, struct proc_status *ret);

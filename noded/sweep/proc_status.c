@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define STATUS_BLANK(c) ((c) == ' ' || (c) == '\t')
@@ -87,4 +88,15 @@ int proc_next_group(struct proc_status *status, uint32_t *ret)
         return 0;
     status->groups = next;
     return 1;
+}
+
+pid_t proc_parse_pid(const char *name)
+{
+    char *end;
+    unsigned long pid;
+
+    if (*name < '1' || *name > '9')
+        return 0;
+    pid = strtoul(name, &end, 10);
+    return *end || pid > INT32_MAX ? 0 : (pid_t)pid;
 }

@@ -657,6 +657,7 @@ static void files_mounted_for_the_uid_are_detached(void **state)
     assert_return_code(pipe2(ready, O_CLOEXEC), errno);
     pid = fork();
     if (pid == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
         if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
             mount("none", in(f, "mnt of it"), "tmpfs", 0, options) < 0 ||
             write(ready[1], "x", 1) != 1)

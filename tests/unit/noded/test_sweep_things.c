@@ -4,11 +4,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <mqueue.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ipc.h>
+#include <sys/mount.h>
 #include <sys/msg.h>
 #include <sys/sem.h>
 #include <sys/shm.h>
@@ -83,6 +85,73 @@ static void ipc_objects_are_removed_by_owner_creator_and_group(void **state)
     assert_int_equal(semctl(sem, 0, IPC_STAT, sem_arg), -1);
     assert_int_equal(msgctl(msg, IPC_STAT, &msg_ds), -1);
     assert_int_equal(shmctl(others, IPC_RMID, NULL), 0);
+}
+
+/* A namespace of its own with a segment and a queue of id in it, which a process of somebody else keeps. */
+static void become_keeper(uint32_t id)
+{
+    mqd_t queue;
+    int shm;
+
+    if (unshare(CLONE_NEWIPC) < 0 || (shm = shmget(IPC_PRIVATE, 4096, 0600)) < 0)
+        _exit(98);
+    shm_owned(shm, id, id);
+    if (seteuid(id) < 0 || (queue = mq_open("/xce-test", O_CREAT | O_RDWR, 0600, NULL)) < 0 ||
+        seteuid(0) < 0)
+        _exit(98);
+    (void)mq_close(queue);
+}
+
+static void ipc_of_another_namespace_is_removed(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    pid_t keeper = fixture_plant(become_keeper, f->uids[0]);
+
+    f->sweep.remove = false;
+    sweep_run(&f->sweep, SWEEP_LYING);
+    assert_int_equal(f->sweep.n_findings, 2);
+    f->sweep.remove = true;
+    sweep_run(&f->sweep, SWEEP_LYING);
+    assert_clean(f);
+    assert_int_equal(f->sweep.n_removed, 2);
+    assert_true(fixture_alive(keeper));
+    (void)kill(keeper, SIGKILL);
+    (void)fixture_reap(keeper);
+}
+
+/* The same, but a mount keeps it, in a mount namespace that the test makes. */
+static void mounted_look(struct fixture *f)
+{
+    char path[96];
+    pid_t keeper;
+
+    if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+        _exit(1);
+    (void)snprintf(path, sizeof(path), "%s/ipc", f->dir);
+    fixture_file(path, 0, 0, 0600);
+    keeper = fork();
+    if (keeper == 0) {
+        become_keeper(f->uids[0]);
+        _exit(mount("/proc/self/ns/ipc", path, NULL, MS_BIND, NULL) < 0);
+    }
+    if (fixture_reap(keeper) != 0)
+        _exit(2);
+    sweep_run(&f->sweep, SWEEP_LYING);
+    if (sweep_verdict(&f->sweep, f->uids[0]))
+        _exit(3);
+    _exit(f->sweep.n_removed == 2 ? 0 : 4);
+}
+
+static void ipc_of_a_mounted_namespace_is_removed(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    pid_t pid = fork();
+    int status;
+
+    if (pid == 0)
+        mounted_look(f);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
 }
 
 static void ipc_attached_by_another_is_dirty_until_it_lets_go(void **state)
@@ -371,6 +440,8 @@ int main(void)
 #define SWEEP_TEST(fn) cmocka_unit_test_setup_teardown(fn, fixture_setup, fixture_teardown)
     const struct CMUnitTest tests[] = {
         SWEEP_TEST(ipc_objects_are_removed_by_owner_creator_and_group),
+        SWEEP_TEST(ipc_of_another_namespace_is_removed),
+        SWEEP_TEST(ipc_of_a_mounted_namespace_is_removed),
         SWEEP_TEST(ipc_attached_by_another_is_dirty_until_it_lets_go),
         SWEEP_TEST(ipc_unreadable_is_dirty),
         SWEEP_TEST(mqueue_is_removed_whether_mounted_or_not),

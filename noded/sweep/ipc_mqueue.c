@@ -1,4 +1,4 @@
-/* POSIX message queues of the machine's IPC namespace. They are seen through a mount of their own that nobody else can
+/* POSIX message queues. They are seen through a mount of their own that nobody else can
  * reach, so it does not matter whether /dev/mqueue is mounted. */
 #include <errno.h>
 #include <fcntl.h>
@@ -8,7 +8,8 @@
 #include "common/mem.h"
 #include "noded/sweep/folder.h"
 #include "noded/sweep/inode.h"
-#include "noded/sweep/kinds.h"
+#include "noded/sweep/ipc.h"
+#include "noded/sweep/sweep.h"
 
 static int queues_open(void)
 {
@@ -30,7 +31,7 @@ static void queue_look(struct sweep *sweep, int dir_fd, const char *name, const 
         inode_sweep(sweep, dir_fd, name, st, REASON_MQUEUE, NULL);
 }
 
-void sweep_mqueues(struct sweep *sweep)
+void ipc_mqueues_look(struct sweep *sweep)
 {
     auto_close int fd = queues_open();
 
