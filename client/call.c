@@ -1,6 +1,5 @@
 #include "client/call.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -9,7 +8,7 @@
 
 #include "client/attempt.h"
 #include "client/client.h"
-#include "common/pb.h"
+#include "common/err.h"
 
 enum {
     BACKOFF_FIRST_MS = 20,
@@ -19,8 +18,6 @@ enum {
     /* With several servers none is waited for longer than this part of what is left, nor shorter than that. */
     SHARE = 2,
     SHARE_LEAST_MS = 2000,
-    /* How often a caller is asked whether he gives up. */
-    GIVE_UP_MS = 100,
 };
 
 struct call {
@@ -36,6 +33,7 @@ struct call {
     struct call_attempt *attempt; /* TRYING */
     struct loop_timer *pause;     /* PAUSED: backoff; TRYING: not started */
     struct loop_timer *end;       /* the deadline */
+    bool seen;                    /* a server may have seen it */
     char said[XCE_MESSAGE_MAX];   /* by the last attempt that failed */
     call_done_fn done;
     void *arg;
@@ -53,24 +51,29 @@ static void call_free(struct call *call)
 
 void call_abandon(struct call *call)
 {
-    if (!call)
-        return;
-    if (call->attempt)
-        call->client->request_seen = true;
-    call_free(call);
+    if (call)
+        call_free(call);
+}
+
+bool call_seen(const struct call *call)
+{
+    return call->seen || call->attempt;
 }
 
 static void finish(struct call *call, int code, const char *message, const uint8_t *reply,
                    size_t len)
 {
+    struct call_end end = {code, message, reply, len, call_seen(call)};
     call_done_fn done = call->done;
     void *arg = call->arg;
     char text[XCE_MESSAGE_MAX];
 
+    /* It may lie in the call. */
     snprintf(text, sizeof text, "%s", message);
+    end.message = text;
     client_awake(call->client);
     call_free(call);
-    done(code, text, reply, len, arg);
+    done(&end, arg);
 }
 
 static void try(struct call *call);
@@ -79,8 +82,6 @@ static void deadline_over(void *arg)
 {
     struct call *call = arg;
 
-    if (call->attempt)
-        call->client->request_seen = true;
     if (!call->out_of_reach_ms) {
         finish(call, XCE_TIMEOUT, "the server did not answer in time", NULL, 0);
         return;
@@ -141,7 +142,7 @@ static void attempt_ended(const struct attempt_end *end, void *arg)
 
     call->attempt = NULL;
     if (end->sent)
-        call->client->request_seen = true;
+        call->seen = true;
     if (end->status == GRPC_OK)
         finish(call, XCE_OK, "", end->reply, end->reply_len);
     else if (passing(end))
@@ -216,78 +217,4 @@ int call_start(struct xce_client *client, const struct call_spec *spec, call_don
 fail:
     call_free(call);
     return r;
-}
-
-/* ---- for a caller that waits ---- */
-
-struct wait {
-    struct xce_client *client;
-    const struct call_method *method;
-    struct pb_arena *arena;
-    ProtobufCMessage *reply;
-    bool over;
-    int code;
-    int64_t asked_ms; /* when the caller was asked last whether he gives up */
-};
-
-static void answered(int code, const char *message, const uint8_t *reply, size_t len, void *arg)
-{
-    struct wait *wait = arg;
-    struct err err = {0};
-    int r;
-
-    wait->over = true;
-    wait->code = code;
-    if (code != XCE_OK) {
-        (void)client_fail(wait->client, code, "%s", message);
-        return;
-    }
-    r = pb_unpack(wait->arena, wait->method->reply, reply, len, &wait->reply, &err);
-    if (r < 0)
-        wait->code = client_fail(wait->client, XCE_FAILED, "the server's answer: %s",
-                                 err.text[0] ? err.text : err_text(r));
-}
-
-/* Ask the caller, not more often than was promised: a step of the loop may end early. */
-static bool gives_up(struct wait *wait, const struct xce_call *options)
-{
-    int64_t now_ms = loop_now_fresh_ms();
-
-    if (!options || !options->give_up || now_ms - wait->asked_ms < GIVE_UP_MS)
-        return false;
-    wait->asked_ms = now_ms;
-    return options->give_up(options->give_up_arg);
-}
-
-int call_run(struct xce_client *client, const struct xce_call *options,
-             const struct call_method *method, const ProtobufCMessage *request,
-             struct pb_arena *arena, ProtobufCMessage **ret)
-{
-    struct wait wait = {
-        .client = client, .method = method, .arena = arena, .asked_ms = loop_now_fresh_ms()};
-    struct call_spec spec = {.path = method->path, .timeout_ms = client_timeout(client, options)};
-    size_t len = protobuf_c_message_get_packed_size(request);
-    uint8_t *bytes = malloc(len + 1);
-    struct call *call;
-    int r;
-
-    if (!bytes)
-        return client_fail(client, XCE_FAILED, "out of memory");
-    spec.request = bytes;
-    spec.request_len = protobuf_c_message_pack(request, bytes);
-    client->message[0] = 0;
-    r = call_start(client, &spec, answered, &wait, &call);
-    free(bytes);
-    if (r < 0)
-        return client_fail(client, XCE_FAILED, "the call can not be made: %s", err_text(r));
-    while (!wait.over) {
-        client_step(client, options && options->give_up ? GIVE_UP_MS : 1000);
-        if (!wait.over && gives_up(&wait, options)) {
-            call_abandon(call);
-            return client_fail(client, XCE_CANCELLED, "given up");
-        }
-    }
-    if (wait.code == XCE_OK)
-        *ret = wait.reply;
-    return wait.code;
 }

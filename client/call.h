@@ -4,21 +4,29 @@
  *     TRYING ─ server out of reach, connection lost ─▶ PAUSED ─ backoff over ─▶ TRYING (another server, if there is one)
  *     any ─ deadline, patience over ─▶ done
  *
- * It runs by the client's loop alone, so that it serves a blocking caller (call_run) and an event loop alike. The answer
- * comes exactly once: an attempt that is given up is cut from its call, and what it brings later is dropped. */
+ * It runs by the client's loop alone. The answer comes exactly once: an attempt that is given up is cut from its call, and
+ * what it brings later is dropped. */
 #ifndef XCE_CLIENT_CALL_H
 #define XCE_CLIENT_CALL_H
 
-#include <protobuf-c/protobuf-c.h>
-
-#include "xce/client.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 struct call;
-struct pb_arena;
+struct xce_client;
 
-/* Exactly once, from the loop. code: enum xce_code; message: one sentence; reply: bytes that die with the callback. */
-typedef void (*call_done_fn)(int code, const char *message, const uint8_t *reply, size_t len,
-                             void *arg);
+/* How it ended; dies with the callback. */
+struct call_end {
+    int code;            /* enum xce_code */
+    const char *message; /* one sentence, if code is not XCE_OK */
+    const uint8_t *reply;
+    size_t reply_len;
+    bool seen; /* a server may have seen the request */
+};
+
+/* Exactly once, from the loop. */
+typedef void (*call_done_fn)(const struct call_end *end, void *arg);
 
 struct call_spec {
     const char *path;
@@ -30,19 +38,9 @@ struct call_spec {
 /* 0; -ENOMEM. The call ends itself after done. */
 int call_start(struct xce_client *client, const struct call_spec *spec, call_done_fn done,
                void *arg, struct call **ret);
-/* Give it up: done is not called. */
+/* Give it up: done is not called. NULL does nothing. */
 void call_abandon(struct call *call);
-
-/* ---- for a caller that waits ---- */
-
-struct call_method {
-    const char *path;
-    const ProtobufCMessageDescriptor *reply;
-};
-
-/* Make the call and unpack the reply into arena. enum xce_code; the client's message is set when it is not XCE_OK. */
-int call_run(struct xce_client *client, const struct xce_call *options,
-             const struct call_method *method, const ProtobufCMessage *request,
-             struct pb_arena *arena, ProtobufCMessage **ret);
+/* Whether a server may have seen the request by now. */
+bool call_seen(const struct call *call);
 
 #endif

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "client/op.h"
 #include "client/settings.h"
 #include "common/buf.h"
 #include "common/text.h"
@@ -63,6 +64,7 @@ int xce_client_new(const struct xce_client_options *options, struct xce_client *
     if (client) {
         LIST_INIT(&client->watches);
         LIST_INIT(&client->attempts);
+        LIST_INIT(&client->ops);
         r = client_make(options ? options : &defaults, client, &err);
     }
     if (r < 0) {
@@ -99,13 +101,19 @@ static void close_channels(struct xce_client *client)
     for (size_t i = 0; i < client->n_servers; i++)
         drop_channel(client, &client->servers[i]);
     while (client->n_closing)
-        client_step(client, 1000);
+        loop_step(client->loop, 1000);
 }
 
 void xce_client_free(struct xce_client *client)
 {
     if (!client)
         return;
+    if (client->calling_back || client->closing) {
+        client->doomed = true;
+        return;
+    }
+    client->closing = true;
+    op_cancel_all(client);
     while (!LIST_EMPTY(&client->watches))
         watch_orphan(LIST_FIRST(&client->watches));
     if (client->servers)
@@ -150,9 +158,25 @@ int64_t client_timeout(const struct xce_client *client, const struct xce_call *c
     return pick(call ? call->timeout_ms : 0, client->timeout_ms);
 }
 
-void client_step(struct xce_client *client, int timeout_ms)
+bool client_step(struct xce_client *client, int timeout_ms)
 {
     loop_step(client->loop, timeout_ms);
+    if (!client->doomed)
+        return true;
+    xce_client_free(client);
+    return false;
+}
+
+int xce_client_fd(const struct xce_client *client)
+{
+    return loop_fd(client->loop);
+}
+
+int xce_client_dispatch(struct xce_client *client)
+{
+    if (client->calling_back)
+        return client_fail(client, XCE_INVALID, "dispatch inside a callback");
+    return client_step(client, 0) ? XCE_OK : XCE_CANCELLED;
 }
 
 void client_awake(struct xce_client *client)
@@ -189,6 +213,12 @@ void client_saw_time(struct xce_client *client, int64_t cluster_ms)
         return;
     client->cluster_ms = cluster_ms;
     client->cluster_seen_ms = loop_now_fresh_ms();
+}
+
+void client_saw_info(struct xce_client *client, const Xce__V1__ReplyInfo *info)
+{
+    if (info)
+        client_saw_time(client, info->now_ms);
 }
 
 int64_t client_jitter(struct xce_client *client, int64_t delay_ms)

@@ -9,6 +9,7 @@
 #include "common/net/grpc.h"
 #include "common/net/loop.h"
 #include "xce/client.h"
+#include "xce/v1/common.pb-c.h"
 
 struct conf;
 
@@ -27,8 +28,11 @@ struct xce_client {
     int64_t timeout_ms, patience_ms;
     LIST_HEAD(, xce_watch) watches;
     LIST_HEAD(, call_attempt) attempts; /* under way, also those nobody waits for any more */
+    LIST_HEAD(, xce_op) ops;            /* calls of our caller, under way */
     struct xce_request request;         /* of the last changing call */
     bool request_seen;                  /* a server may have seen it */
+    unsigned calling_back;              /* inside a callback of our caller */
+    bool doomed, closing;               /* freed in a callback; being freed */
     int64_t cluster_ms,
         cluster_seen_ms; /* newest cluster time seen in a reply, and when (loop time) */
     uint64_t random;
@@ -48,12 +52,14 @@ int client_channel(struct xce_client *client, struct grpc_channel **ret);
  * is tried again when our backoff says so, not when the channel's does. */
 void client_leave_server(struct xce_client *client, size_t i, bool unreached);
 
-/* Run the loop for at most timeout_ms, or until client_awake was called in it: something that a caller waits for is there. */
-void client_step(struct xce_client *client, int timeout_ms);
+/* Run the loop for at most timeout_ms, or until client_awake was called in it: something that a caller waits for is there.
+ * false: a callback has freed the client, it is gone. */
+bool client_step(struct xce_client *client, int timeout_ms);
 void client_awake(struct xce_client *client);
 
 /* A reply bore this cluster time. */
 void client_saw_time(struct xce_client *client, int64_t cluster_ms);
+void client_saw_info(struct xce_client *client, const Xce__V1__ReplyInfo *info);
 
 /* delay_ms give or take a quarter, so that many clients do not come back at once. */
 int64_t client_jitter(struct xce_client *client, int64_t delay_ms);

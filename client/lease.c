@@ -3,17 +3,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/call.h"
 #include "client/client.h"
-#include "client/request.h"
+#include "client/op.h"
 #include "client/result.h"
 #include "client/verb.h"
 
 #define OUT_OF_MEMORY(client) client_fail(client, XCE_FAILED, "out of memory")
 
-#define METHOD(verb, reply)                                                                        \
+#define VERB(kind_, verb, reply_, take_)                                                           \
     {                                                                                              \
-        "/xce.v1.LeaseService/" verb, &xce__v1__##reply##__descriptor                              \
+        .kind = kind_, .path = "/xce.v1.LeaseService/" verb,                                       \
+        .reply = &xce__v1__##reply_##__descriptor, .take = take_                                   \
     }
 
 static const char create_suffix[] = ":create";
@@ -140,18 +140,21 @@ static int take_leases(struct pb_arena *arena, Xce__V1__Lease *const *messages, 
     return 0;
 }
 
-static int acquire_reply(struct xce_client *client, struct pb_arena *arena,
-                         const Xce__V1__AcquireReply *reply, size_t wanted, struct xce_leases *ret)
+/* result->n holds how many were asked for. */
+static int take_acquired(struct xce_client *client, const ProtobufCMessage *message, void *result)
 {
-    request_answered(client, reply->info);
-    if (reply->n_leases != wanted)
+    const Xce__V1__AcquireReply *reply = (const Xce__V1__AcquireReply *)message;
+    struct xce_leases *leases = result;
+
+    client_saw_info(client, reply->info);
+    if (reply->n_leases != leases->n)
         return client_fail(client, XCE_FAILED, "the server answered with %zu leases, not %zu",
-                           reply->n_leases, wanted);
-    if (take_leases(arena, reply->leases, reply->n_leases, ret) < 0)
+                           reply->n_leases, leases->n);
+    if (take_leases(result_arena(leases), reply->leases, reply->n_leases, leases) < 0)
         return OUT_OF_MEMORY(client);
     if (reply->info) {
-        ret->revision = reply->info->revision;
-        ret->now_ms = reply->info->now_ms;
+        leases->revision = reply->info->revision;
+        leases->now_ms = reply->info->now_ms;
     }
     return XCE_OK;
 }
@@ -159,14 +162,9 @@ static int acquire_reply(struct xce_client *client, struct pb_arena *arena,
 int xce_lease_acquire(struct xce_client *client, const struct xce_call *call,
                       const struct xce_acquire *acquire, struct xce_leases **ret)
 {
-    static const struct call_method method = METHOD("Acquire", acquire_reply);
+    struct op_spec spec = VERB(OP_GRANT, "Acquire", acquire_reply, take_acquired);
     Xce__V1__AcquireRequest request = XCE__V1__ACQUIRE_REQUEST__INIT;
-    Xce__V1__RequestId id = XCE__V1__REQUEST_ID__INIT;
-    int64_t deadline_ms = loop_now_fresh_ms() + client_timeout(client, call);
-    struct xce_call timed = call ? *call : (struct xce_call){0};
     struct xce_leases *leases;
-    ProtobufCMessage *reply;
-    int code;
 
     if (acquire->n_specs < 1 || acquire->n_specs > XCE_BATCH_MAX)
         return client_fail(client, XCE_INVALID, "%zu leases at once: must be 1 to %d",
@@ -176,103 +174,62 @@ int xce_lease_acquire(struct xce_client *client, const struct xce_call *call,
         xce_free(leases);
         return OUT_OF_MEMORY(client);
     }
-    request.request = &id;
-    code = request_prepare(client, call, true, &id);
-    if (code == XCE_OK) {
-        /* Asking for the time has cost some of it. */
-        timed.timeout_ms = deadline_ms - loop_now_fresh_ms();
-        if (timed.timeout_ms < 1)
-            timed.timeout_ms = 1;
-        code = call_run(client, &timed, &method, &request.base, result_arena(leases), &reply);
-    }
-    if (code == XCE_OK)
-        code = acquire_reply(client, result_arena(leases), (Xce__V1__AcquireReply *)reply,
-                             acquire->n_specs, leases);
-    if (code != XCE_OK)
-        xce_free(leases);
-    else
-        *ret = leases;
-    return code;
+    leases->n = acquire->n_specs;
+    spec.request = &request.base;
+    return op_run(client, call, &spec, leases, ret);
 }
 
 /* ---- what answers with one lease ---- */
 
-static int run_for_lease(struct xce_client *client, const struct xce_call *call,
-                         const struct call_method *method, const ProtobufCMessage *request,
-                         struct xce_lease **ret)
+static int take_lease(struct xce_client *client, const ProtobufCMessage *message, void *result)
 {
-    struct xce_lease *lease = result_new(sizeof *lease);
-    const Xce__V1__LeaseReply *reply;
-    ProtobufCMessage *message;
-    int code;
+    const Xce__V1__LeaseReply *reply = (const Xce__V1__LeaseReply *)message;
 
-    if (!lease)
+    client_saw_info(client, reply->info);
+    if (!reply->lease)
+        return client_fail(client, XCE_FAILED, "the server's answer holds no lease");
+    if (result_lease(result_arena(result), reply->lease, result) < 0)
         return OUT_OF_MEMORY(client);
-    code = call_run(client, call, method, request, result_arena(lease), &message);
-    if (code == XCE_OK) {
-        reply = (Xce__V1__LeaseReply *)message;
-        request_answered(client, reply->info);
-        if (!reply->lease)
-            code = client_fail(client, XCE_FAILED, "the server's answer holds no lease");
-        else if (result_lease(result_arena(lease), reply->lease, lease) < 0)
-            code = OUT_OF_MEMORY(client);
-    }
-    if (code != XCE_OK)
-        xce_free(lease);
-    else
-        *ret = lease;
-    return code;
+    return XCE_OK;
 }
 
 int xce_lease_renew(struct xce_client *client, const struct xce_call *call, uint64_t lease,
                     uint32_t epoch, int64_t ttl_ms, struct xce_lease **ret)
 {
-    static const struct call_method method = METHOD("Renew", lease_reply);
+    struct op_spec spec = VERB(OP_CHANGE, "Renew", lease_reply, take_lease);
     Xce__V1__RenewRequest request = XCE__V1__RENEW_REQUEST__INIT;
-    Xce__V1__RequestId id = XCE__V1__REQUEST_ID__INIT;
-    int code = request_prepare(client, call, false, &id);
 
-    if (code != XCE_OK)
-        return code;
-    request.request = &id;
     request.lease = lease;
     request.epoch = epoch;
     request.ttl_ms = ttl_ms;
-    return run_for_lease(client, call, &method, &request.base, ret);
+    spec.request = &request.base;
+    return op_run(client, call, &spec, result_new(sizeof **ret), ret);
 }
 
 int xce_lease_release(struct xce_client *client, const struct xce_call *call, uint64_t lease,
                       uint32_t epoch, const char *node, struct xce_lease **ret)
 {
-    static const struct call_method method = METHOD("Release", lease_reply);
+    struct op_spec spec = VERB(OP_CHANGE, "Release", lease_reply, take_lease);
     Xce__V1__ReleaseRequest request = XCE__V1__RELEASE_REQUEST__INIT;
-    Xce__V1__RequestId id = XCE__V1__REQUEST_ID__INIT;
-    int code = request_prepare(client, call, false, &id);
 
-    if (code != XCE_OK)
-        return code;
-    request.request = &id;
     request.lease = lease;
     request.epoch = epoch;
     request.node = verb_bytes(node);
-    return run_for_lease(client, call, &method, &request.base, ret);
+    spec.request = &request.base;
+    return op_run(client, call, &spec, result_new(sizeof **ret), ret);
 }
 
 int xce_lease_revoke(struct xce_client *client, const struct xce_call *call, uint64_t lease,
                      uint32_t epoch, const char *reason, struct xce_lease **ret)
 {
-    static const struct call_method method = METHOD("Revoke", lease_reply);
+    struct op_spec spec = VERB(OP_CHANGE, "Revoke", lease_reply, take_lease);
     Xce__V1__RevokeRequest request = XCE__V1__REVOKE_REQUEST__INIT;
-    Xce__V1__RequestId id = XCE__V1__REQUEST_ID__INIT;
-    int code = request_prepare(client, call, false, &id);
 
-    if (code != XCE_OK)
-        return code;
-    request.request = &id;
     request.lease = lease;
     request.epoch = epoch;
     request.reason = verb_bytes(reason);
-    return run_for_lease(client, call, &method, &request.base, ret);
+    spec.request = &request.base;
+    return op_run(client, call, &spec, result_new(sizeof **ret), ret);
 }
 
 /* ---- reads ---- */
@@ -308,14 +265,15 @@ static int fill_key(struct xce_client *client, const struct xce_key *key, Xce__V
 int xce_lease_get(struct xce_client *client, const struct xce_call *call, const struct xce_key *key,
                   struct xce_lease **ret)
 {
-    static const struct call_method method = METHOD("Get", lease_reply);
+    struct op_spec spec = VERB(OP_READ, "Get", lease_reply, take_lease);
     Xce__V1__LeaseKey request = XCE__V1__LEASE_KEY__INIT;
     Xce__V1__OwnerSpec owner;
     int code = fill_key(client, key, &owner, &request);
 
     if (code != XCE_OK)
         return code;
-    return run_for_lease(client, call, &method, &request.base, ret);
+    spec.request = &request.base;
+    return op_run(client, call, &spec, result_new(sizeof **ret), ret);
 }
 
 static int fill_filter(struct pb_arena *arena, const struct xce_lease_filter *filter,
@@ -343,45 +301,40 @@ static int fill_filter(struct pb_arena *arena, const struct xce_lease_filter *fi
     return 0;
 }
 
-static int list_reply(struct xce_client *client, struct pb_arena *arena,
-                      const Xce__V1__ListLeasesReply *reply, struct xce_leases *ret)
+static int take_list(struct xce_client *client, const ProtobufCMessage *message, void *result)
 {
+    const Xce__V1__ListLeasesReply *reply = (const Xce__V1__ListLeasesReply *)message;
+    struct xce_leases *leases = result;
+
     client_saw_time(client, reply->now_ms);
-    ret->next = reply->next;
-    ret->revision = reply->revision;
-    ret->now_ms = reply->now_ms;
-    return take_leases(arena, reply->leases, reply->n_leases, ret) < 0 ? OUT_OF_MEMORY(client)
-                                                                       : XCE_OK;
+    leases->next = reply->next;
+    leases->revision = reply->revision;
+    leases->now_ms = reply->now_ms;
+    if (take_leases(result_arena(leases), reply->leases, reply->n_leases, leases) < 0)
+        return OUT_OF_MEMORY(client);
+    return XCE_OK;
 }
 
 int xce_lease_list(struct xce_client *client, const struct xce_call *call,
                    const struct xce_lease_filter *filter, struct xce_leases **ret)
 {
-    static const struct call_method method = METHOD("List", list_leases_reply);
     static const struct xce_lease_filter everything;
+    struct op_spec spec = VERB(OP_READ, "List", list_leases_reply, take_list);
     Xce__V1__ListLeasesRequest request = XCE__V1__LIST_LEASES_REQUEST__INIT;
     struct xce_leases *leases = result_new(sizeof *leases);
-    ProtobufCMessage *reply;
-    int code;
 
     if (!leases || fill_filter(result_arena(leases), filter ? filter : &everything, &request) < 0) {
         xce_free(leases);
         return OUT_OF_MEMORY(client);
     }
-    code = call_run(client, call, &method, &request.base, result_arena(leases), &reply);
-    if (code == XCE_OK)
-        code = list_reply(client, result_arena(leases), (Xce__V1__ListLeasesReply *)reply, leases);
-    if (code != XCE_OK)
-        xce_free(leases);
-    else
-        *ret = leases;
-    return code;
+    spec.request = &request.base;
+    return op_run(client, call, &spec, leases, ret);
 }
 
 /* ---- explain and history ---- */
 
-static int explain_reply(struct pb_arena *arena, const Xce__V1__ExplainReply *reply,
-                         struct xce_explanation *ret)
+static int fill_explanation(struct pb_arena *arena, const Xce__V1__ExplainReply *reply,
+                            struct xce_explanation *ret)
 {
     struct xce_waiting *waits = pb_arena_alloc(arena, (reply->n_waits + 1) * sizeof *waits);
 
@@ -413,30 +366,25 @@ static int explain_reply(struct pb_arena *arena, const Xce__V1__ExplainReply *re
     return 0;
 }
 
+static int take_explanation(struct xce_client *client, const ProtobufCMessage *reply, void *result)
+{
+    if (fill_explanation(result_arena(result), (const Xce__V1__ExplainReply *)reply, result) < 0)
+        return OUT_OF_MEMORY(client);
+    return XCE_OK;
+}
+
 int xce_lease_explain(struct xce_client *client, const struct xce_call *call,
                       const struct xce_key *key, struct xce_explanation **ret)
 {
-    static const struct call_method method = METHOD("Explain", explain_reply);
+    struct op_spec spec = VERB(OP_READ, "Explain", explain_reply, take_explanation);
     Xce__V1__LeaseKey request = XCE__V1__LEASE_KEY__INIT;
-    struct xce_explanation *explanation;
     Xce__V1__OwnerSpec owner;
-    ProtobufCMessage *reply;
     int code = fill_key(client, key, &owner, &request);
 
     if (code != XCE_OK)
         return code;
-    explanation = result_new(sizeof *explanation);
-    if (!explanation)
-        return OUT_OF_MEMORY(client);
-    code = call_run(client, call, &method, &request.base, result_arena(explanation), &reply);
-    if (code == XCE_OK &&
-        explain_reply(result_arena(explanation), (Xce__V1__ExplainReply *)reply, explanation) < 0)
-        code = OUT_OF_MEMORY(client);
-    if (code != XCE_OK)
-        xce_free(explanation);
-    else
-        *ret = explanation;
-    return code;
+    spec.request = &request.base;
+    return op_run(client, call, &spec, result_new(sizeof **ret), ret);
 }
 
 static int fill_history(struct xce_client *client, const struct xce_key *key,
@@ -461,46 +409,36 @@ static int fill_history(struct xce_client *client, const struct xce_key *key,
     return client_fail(client, XCE_INVALID, "history is kept by uid, lease and name");
 }
 
-static int history_reply(struct pb_arena *arena, const Xce__V1__HistoryReply *reply,
-                         struct xce_history *ret)
+static int take_history(struct xce_client *client, const ProtobufCMessage *message, void *result)
 {
-    struct xce_past *items = pb_arena_alloc(arena, (reply->n_entries + 1) * sizeof *items);
+    const Xce__V1__HistoryReply *reply = (const Xce__V1__HistoryReply *)message;
+    struct xce_history *history = result;
+    struct xce_past *items = pb_arena_alloc(result_arena(history),
+                                            (reply->n_entries + 1) * sizeof *items);
 
     if (!items)
-        return -ENOMEM;
+        return OUT_OF_MEMORY(client);
     for (size_t i = 0; i < reply->n_entries; i++)
         result_past(reply->entries[i], &items[i]);
-    ret->items = items;
-    ret->n = reply->n_entries;
-    ret->revision = reply->revision;
-    ret->complete = reply->complete;
-    return 0;
+    history->items = items;
+    history->n = reply->n_entries;
+    history->revision = reply->revision;
+    history->complete = reply->complete;
+    return XCE_OK;
 }
 
 int xce_lease_history(struct xce_client *client, const struct xce_call *call,
                       const struct xce_key *key, int64_t at_ms, uint32_t limit,
                       struct xce_history **ret)
 {
-    static const struct call_method method = METHOD("History", history_reply);
+    struct op_spec spec = VERB(OP_READ, "History", history_reply, take_history);
     Xce__V1__HistoryRequest request = XCE__V1__HISTORY_REQUEST__INIT;
-    struct xce_history *history;
-    ProtobufCMessage *reply;
     int code = fill_history(client, key, &request);
 
     if (code != XCE_OK)
         return code;
-    history = result_new(sizeof *history);
-    if (!history)
-        return OUT_OF_MEMORY(client);
     request.at_ms = at_ms;
     request.limit = limit;
-    code = call_run(client, call, &method, &request.base, result_arena(history), &reply);
-    if (code == XCE_OK &&
-        history_reply(result_arena(history), (Xce__V1__HistoryReply *)reply, history) < 0)
-        code = OUT_OF_MEMORY(client);
-    if (code != XCE_OK)
-        xce_free(history);
-    else
-        *ret = history;
-    return code;
+    spec.request = &request.base;
+    return op_run(client, call, &spec, result_new(sizeof **ret), ret);
 }

@@ -1,162 +1,121 @@
 /* NodeService, as far as it is for people; Session is noded's. */
-#include <errno.h>
-
-#include "client/call.h"
 #include "client/client.h"
-#include "client/request.h"
+#include "client/op.h"
 #include "client/result.h"
 #include "client/verb.h"
 
 #define OUT_OF_MEMORY(client) client_fail(client, XCE_FAILED, "out of memory")
 
-#define METHOD(verb, reply)                                                                        \
+#define VERB(kind_, verb, reply_, take_)                                                           \
     {                                                                                              \
-        "/xce.v1.NodeService/" verb, &xce__v1__##reply##__descriptor                               \
+        .kind = kind_, .path = "/xce.v1.NodeService/" verb,                                        \
+        .reply = &xce__v1__##reply_##__descriptor, .take = take_                                   \
     }
 
-static int run_for_node(struct xce_client *client, const struct xce_call *call,
-                        const struct call_method *method, const ProtobufCMessage *request,
-                        struct xce_node **ret)
+static int take_node(struct xce_client *client, const ProtobufCMessage *message, void *result)
 {
-    struct xce_node *node = result_new(sizeof *node);
-    const Xce__V1__NodeReply *reply;
-    ProtobufCMessage *message;
-    int code;
+    const Xce__V1__NodeReply *reply = (const Xce__V1__NodeReply *)message;
 
-    if (!node)
-        return OUT_OF_MEMORY(client);
-    code = call_run(client, call, method, request, result_arena(node), &message);
-    if (code == XCE_OK) {
-        reply = (Xce__V1__NodeReply *)message;
-        request_answered(client, reply->info);
-        if (reply->node)
-            result_node(reply->node, node);
-        else
-            code = client_fail(client, XCE_FAILED, "the server's answer holds no node");
-    }
-    if (code != XCE_OK)
-        xce_free(node);
-    else
-        *ret = node;
-    return code;
+    client_saw_info(client, reply->info);
+    if (!reply->node)
+        return client_fail(client, XCE_FAILED, "the server's answer holds no node");
+    result_node(reply->node, result);
+    return XCE_OK;
 }
 
 int xce_node_get(struct xce_client *client, const struct xce_call *call, const char *node,
                  struct xce_node **ret)
 {
-    static const struct call_method method = METHOD("Get", node_reply);
+    struct op_spec spec = VERB(OP_READ, "Get", node_reply, take_node);
     Xce__V1__NodeKey request = XCE__V1__NODE_KEY__INIT;
 
     request.node = verb_bytes(node);
-    return run_for_node(client, call, &method, &request.base, ret);
+    spec.request = &request.base;
+    return op_run(client, call, &spec, result_new(sizeof **ret), ret);
 }
 
-static int list_reply(struct pb_arena *arena, const Xce__V1__ListNodesReply *reply,
-                      struct xce_nodes *ret)
+static int take_list(struct xce_client *client, const ProtobufCMessage *message, void *result)
 {
-    struct xce_node *items = pb_arena_alloc(arena, (reply->n_nodes + 1) * sizeof *items);
+    const Xce__V1__ListNodesReply *reply = (const Xce__V1__ListNodesReply *)message;
+    struct xce_nodes *nodes = result;
+    struct xce_node *items = pb_arena_alloc(result_arena(nodes),
+                                            (reply->n_nodes + 1) * sizeof *items);
 
     if (!items)
-        return -ENOMEM;
+        return OUT_OF_MEMORY(client);
     for (size_t i = 0; i < reply->n_nodes; i++)
         result_node(reply->nodes[i], &items[i]);
-    ret->items = items;
-    ret->n = reply->n_nodes;
-    ret->revision = reply->revision;
-    return 0;
+    nodes->items = items;
+    nodes->n = reply->n_nodes;
+    nodes->revision = reply->revision;
+    return XCE_OK;
 }
 
 int xce_node_list(struct xce_client *client, const struct xce_call *call, struct xce_nodes **ret)
 {
-    static const struct call_method method = METHOD("List", list_nodes_reply);
+    struct op_spec spec = VERB(OP_READ, "List", list_nodes_reply, take_list);
     Xce__V1__ListNodesRequest request = XCE__V1__LIST_NODES_REQUEST__INIT;
-    struct xce_nodes *nodes = result_new(sizeof *nodes);
-    ProtobufCMessage *reply;
-    int code;
 
-    if (!nodes)
-        return OUT_OF_MEMORY(client);
-    code = call_run(client, call, &method, &request.base, result_arena(nodes), &reply);
-    if (code == XCE_OK &&
-        list_reply(result_arena(nodes), (Xce__V1__ListNodesReply *)reply, nodes) < 0)
-        code = OUT_OF_MEMORY(client);
-    if (code != XCE_OK)
-        xce_free(nodes);
-    else
-        *ret = nodes;
-    return code;
+    spec.request = &request.base;
+    return op_run(client, call, &spec, result_new(sizeof **ret), ret);
 }
 
-static int run_verb(struct xce_client *client, const struct xce_call *call,
-                    const struct call_method *method, const char *node, const char *reason,
-                    struct xce_node **ret)
+/* What is done to a node, and why. */
+static int run_verb(struct xce_client *client, const struct xce_call *call, const char *path,
+                    const char *node, const char *reason, struct xce_node **ret)
 {
+    struct op_spec spec = {.kind = OP_CHANGE,
+                           .path = path,
+                           .reply = &xce__v1__node_reply__descriptor,
+                           .take = take_node};
     Xce__V1__NodeVerbRequest request = XCE__V1__NODE_VERB_REQUEST__INIT;
-    Xce__V1__RequestId id = XCE__V1__REQUEST_ID__INIT;
-    int code = request_prepare(client, call, false, &id);
 
-    if (code != XCE_OK)
-        return code;
-    request.request = &id;
     request.node = verb_bytes(node);
     request.reason = verb_bytes(reason);
-    return run_for_node(client, call, method, &request.base, ret);
+    spec.request = &request.base;
+    return op_run(client, call, &spec, result_new(sizeof **ret), ret);
 }
 
 int xce_node_drain(struct xce_client *client, const struct xce_call *call, const char *node,
                    const char *reason, struct xce_node **ret)
 {
-    static const struct call_method method = METHOD("Drain", node_reply);
-
-    return run_verb(client, call, &method, node, reason, ret);
+    return run_verb(client, call, "/xce.v1.NodeService/Drain", node, reason, ret);
 }
 
 int xce_node_undrain(struct xce_client *client, const struct xce_call *call, const char *node,
                      const char *reason, struct xce_node **ret)
 {
-    static const struct call_method method = METHOD("Undrain", node_reply);
-
-    return run_verb(client, call, &method, node, reason, ret);
+    return run_verb(client, call, "/xce.v1.NodeService/Undrain", node, reason, ret);
 }
 
 int xce_node_cordon(struct xce_client *client, const struct xce_call *call, const char *node,
                     const char *reason, struct xce_node **ret)
 {
-    static const struct call_method method = METHOD("Cordon", node_reply);
-
-    return run_verb(client, call, &method, node, reason, ret);
+    return run_verb(client, call, "/xce.v1.NodeService/Cordon", node, reason, ret);
 }
 
 int xce_node_sweep(struct xce_client *client, const struct xce_call *call, const char *node,
                    const char *reason, struct xce_node **ret)
 {
-    static const struct call_method method = METHOD("Sweep", node_reply);
-
-    return run_verb(client, call, &method, node, reason, ret);
+    return run_verb(client, call, "/xce.v1.NodeService/Sweep", node, reason, ret);
 }
 
 int xce_node_forget(struct xce_client *client, const struct xce_call *call, const char *node,
                     const char *reason, struct xce_node **ret)
 {
-    static const struct call_method method = METHOD("Forget", node_reply);
-
-    return run_verb(client, call, &method, node, reason, ret);
+    return run_verb(client, call, "/xce.v1.NodeService/Forget", node, reason, ret);
 }
 
 int xce_node_fence(struct xce_client *client, const struct xce_call *call,
                    const struct xce_oath *oath, struct xce_node **ret)
 {
-    static const struct call_method method = METHOD("Fence", node_reply);
+    struct op_spec spec = VERB(OP_CHANGE, "Fence", node_reply, take_node);
     Xce__V1__FenceRequest request = XCE__V1__FENCE_REQUEST__INIT;
-    Xce__V1__RequestId id = XCE__V1__REQUEST_ID__INIT;
-    int code = request_prepare(client, call, false, &id);
 
-    if (code != XCE_OK)
-        return code;
-    request.request = &id;
     request.node = verb_bytes(oath->node);
     request.reason = verb_bytes(oath->reason);
     request.machine_id = verb_bytes(oath->machine_id);
     request.boot_id = verb_bytes(oath->boot_id);
-    return run_for_node(client, call, &method, &request.base, ret);
+    spec.request = &request.base;
+    return op_run(client, call, &spec, result_new(sizeof **ret), ret);
 }

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/call.h"
 #include "client/client.h"
 #include "client/result.h"
 
@@ -339,10 +338,21 @@ static void give(struct xce_watch *watch, struct xce_event **ret)
     *ret = event;
 }
 
+/* Whether the reader is to be told that no server can be reached. Patience begins anew with the next call. */
+static bool out_of_patience(struct xce_watch *watch)
+{
+    if (!watch->out_of_reach_ms ||
+        loop_now_fresh_ms() - watch->out_of_reach_ms < watch->client->patience_ms)
+        return false;
+    watch->out_of_reach_ms = 0;
+    return true;
+}
+
 int xce_watch_next(struct xce_watch *watch, int64_t timeout_ms, struct xce_event **ret)
 {
     struct xce_client *client = watch->client;
     int64_t deadline = loop_now_fresh_ms() + timeout_ms;
+    bool stepped = false;
 
     if (!client)
         return XCE_FAILED;
@@ -362,15 +372,13 @@ int xce_watch_next(struct xce_watch *watch, int64_t timeout_ms, struct xce_event
         }
         if (watch->code != XCE_OK)
             return client_fail(client, watch->code, "%s", watch->said);
-        if (watch->out_of_reach_ms &&
-            loop_now_fresh_ms() - watch->out_of_reach_ms >= client->patience_ms) {
-            /* Patience begins anew with the next call. */
-            watch->out_of_reach_ms = 0;
+        if (out_of_patience(watch))
             return client_fail(client, XCE_UNREACHABLE, "%s", watch->said);
-        }
-        if (left < 0)
+        if (client->calling_back || (stepped && left <= 0))
             return client_fail(client, XCE_TIMEOUT, "no event in %lld ms", (long long)timeout_ms);
-        client_step(client, left > most ? most : (int)left);
+        if (!client_step(client, left > most ? most : left > 0 ? (int)left : 0))
+            return XCE_CANCELLED;
+        stepped = true;
     }
 }
 

@@ -13,7 +13,8 @@
  *     xce_free(leases);
  *     xce_client_free(client);
  *
- * Calls block, and never beyond their deadline. A call that changes something bears a request id; while the deadline is
+ * Calls block, and never beyond their deadline; the same calls are made from an event loop with xce_call.done, see "for an
+ * event loop" in client_base.h. A call that changes something bears a request id; while the deadline is
  * not over it is sent again under that same id when a server can not be reached or the connection breaks, so it happens
  * once and is answered once, whatever became of the first copy.
  *

@@ -14,6 +14,7 @@ extern "C" {
 
 struct xce_client;
 struct xce_watch;
+struct xce_op;
 
 /* Numbers never change. 0 to 6 are also what leasectl exits with; with the others it exits 1. */
 enum xce_code {
@@ -71,7 +72,7 @@ struct xce_client_options {
 XCE_API int xce_client_new(const struct xce_client_options *options, struct xce_client **ret,
                            char why[XCE_MESSAGE_MAX]);
 
-/* Close what is open, watches too. NULL is fine. */
+/* Close what is open, watches too; calls under way end with XCE_CANCELLED (their done is called). NULL is fine. */
 XCE_API void xce_client_free(struct xce_client *client);
 
 /* What the last call that failed had to say: one sentence, no control characters, at most XCE_MESSAGE_MAX - 1 bytes. Dies
@@ -97,6 +98,10 @@ struct xce_request {
     int64_t issued_ms; /* cluster time when the id was made; 0 = not known */
 };
 
+/* How a call ended that was begun with xce_call.done. code: enum xce_code; result: what *ret would be set to, yours to
+ * xce_free; NULL unless code is XCE_OK. xce_client_message and xce_client_request speak of this call while it runs. */
+typedef void (*xce_done_fn)(struct xce_client *client, int code, void *result, void *arg);
+
 /* How a call is made. NULL = all zero. */
 struct xce_call {
     int64_t timeout_ms; /* deadline from now; 0 = the client's */
@@ -105,7 +110,38 @@ struct xce_call {
     /* NULL, or asked ten times a second while the call waits: true ends it with XCE_CANCELLED. Makes no call itself. */
     bool (*give_up)(void *arg);
     void *give_up_arg;
+    /* NULL: the call waits for its answer. Else it only begins: XCE_OK says that done will be called, exactly once, from
+     * xce_client_dispatch, with the deadline as the latest time; ret is not used. Any other code: it has not begun, and
+     * done will not be called. give_up is not asked. */
+    xce_done_fn done;
+    void *done_arg;
+    /* NULL, or set to the call under way, for xce_op_cancel. It is gone when done is called. */
+    struct xce_op **op;
 };
+
+/* ---- for an event loop ----
+ *
+ * Any number of calls may be under way on one client, each begun with xce_call.done. Watches are read with
+ * xce_watch_next(watch, 0, ...) until it says XCE_TIMEOUT, after each dispatch and after each call that waits: events may
+ * have come meanwhile.
+ *
+ *     poll(&(struct pollfd){.fd = xce_client_fd(client), .events = POLLIN}, 1, -1);
+ *     xce_client_dispatch(client);
+ *
+ * In done: further calls with done are fine, so are xce_op_cancel of other calls and xce_client_free, which then takes
+ * place when the callback has returned. A call that waits, or a dispatch, is refused there with XCE_INVALID. A call that
+ * waits, made elsewhere, lets the others go on: their done may run inside it. */
+
+/* Readable when there is something to dispatch, a deadline too. Borrowed: poll it (level-triggered), nothing else. Lives
+ * as long as the client. */
+XCE_API int xce_client_fd(const struct xce_client *client);
+
+/* Do what is ready; never waits. XCE_OK; XCE_CANCELLED: a callback has freed the client, it is gone. */
+XCE_API int xce_client_dispatch(struct xce_client *client);
+
+/* Give up a call that is under way: done is not called any more. Of a change: the outcome is not known, and
+ * xce_client_request says its id. NULL does nothing. */
+XCE_API void xce_op_cancel(struct xce_op *op);
 
 /* Make a request id that may be kept before the call is made, so that also a crash of the caller loses nothing. May ask a
  * server for the cluster time, in the way of call (its request is not used). XCE_OK; XCE_UNREACHABLE, XCE_TIMEOUT,

@@ -17,101 +17,13 @@
 #include "common/clock.h"
 #include "common/mem.h"
 #include "tests/lib/tmp.h"
-#include "tests/unit/client/fake_server.h"
+#include "tests/unit/client/kit.h"
 #include "xce/client.h"
 #include "xce/v1/lease.pb-c.h"
 #include "xce/v1/node.pb-c.h"
 
 /* How much later than it should a thing may happen on a loaded machine. */
 #define SLACK_MS 1500
-
-struct fixture {
-    const char *path;
-    char address[160];
-    struct fake_server *server;
-    struct xce_client *client;
-    uint8_t lease[512], acquired[512], listed[64];
-    size_t lease_len, acquired_len, listed_len;
-};
-
-static void pack_replies(struct fixture *f)
-{
-    Xce__V1__Owner owner = XCE__V1__OWNER__INIT;
-    Xce__V1__Lease lease = XCE__V1__LEASE__INIT, *leases[] = {&lease};
-    Xce__V1__ReplyInfo info = XCE__V1__REPLY_INFO__INIT;
-    Xce__V1__LeaseReply reply = XCE__V1__LEASE_REPLY__INIT;
-    Xce__V1__AcquireReply acquired = XCE__V1__ACQUIRE_REPLY__INIT;
-    Xce__V1__ListLeasesReply listed = XCE__V1__LIST_LEASES_REPLY__INIT;
-
-    owner.name = (char *)"alice";
-    owner.uid = 1000;
-    owner.gid = 1001;
-    lease.lease = 7;
-    lease.uid = lease.gid = 2013265920;
-    lease.epoch = 3;
-    lease.name = (char *)"xce-1w00000-3";
-    lease.owner = &owner;
-    lease.state = XCE__V1__LEASE_STATE__LEASE_STATE_ACTIVE;
-    info.revision = 99;
-    info.now_ms = 5000;
-    reply.info = acquired.info = &info;
-    reply.lease = &lease;
-    acquired.leases = leases;
-    acquired.n_leases = 1;
-    listed.now_ms = 4000;
-    listed.revision = 98;
-    f->lease_len = xce__v1__lease_reply__pack(&reply, f->lease);
-    f->acquired_len = xce__v1__acquire_reply__pack(&acquired, f->acquired);
-    f->listed_len = xce__v1__list_leases_reply__pack(&listed, f->listed);
-}
-
-static int setup(void **state)
-{
-    static struct fixture f;
-
-    f = (struct fixture){.path = tmp_path(tmp_dir(), "leased.sock")};
-    snprintf(f.address, sizeof f.address, "unix:%s", f.path);
-    pack_replies(&f);
-    *state = &f;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct fixture *f = *state;
-
-    xce_client_free(f->client);
-    fake_stop(f->server);
-    return 0;
-}
-
-static void client_of(struct fixture *f, const char *address, int64_t timeout_ms,
-                      int64_t patience_ms)
-{
-    struct xce_client_options options = {
-        .server = address, .timeout_ms = timeout_ms, .patience_ms = patience_ms};
-    char why[XCE_MESSAGE_MAX] = "";
-
-    if (xce_client_new(&options, &f->client, why) != XCE_OK)
-        fail_msg("%s", why);
-}
-
-static struct fake_rule rule(const struct fixture *f, const char *method, enum fake_deed deed)
-{
-    struct fake_rule rule = {.method = method, .deed = deed};
-
-    if (!strcmp(method, "Acquire")) {
-        rule.reply = f->acquired;
-        rule.reply_len = f->acquired_len;
-    } else if (!strcmp(method, "List")) {
-        rule.reply = f->listed;
-        rule.reply_len = f->listed_len;
-    } else {
-        rule.reply = f->lease;
-        rule.reply_len = f->lease_len;
-    }
-    return rule;
-}
 
 static int get(struct fixture *f, struct xce_lease **ret)
 {
@@ -133,11 +45,11 @@ static int acquire(struct fixture *f, const struct xce_call *call, struct xce_le
 static void call_an_answer_is_unpacked(void **state)
 {
     struct fixture *f = *state;
-    struct fake_rule rules[] = {rule(f, "Get", FAKE_ANSWER)};
+    struct fake_rule rules[] = {kit_rule(f, "Get", FAKE_ANSWER)};
     struct xce_lease *lease;
 
     f->server = fake_start(f->path, rules, 1);
-    client_of(f, f->address, 5000, 5000);
+    kit_client(f, f->address, 5000, 5000);
     assert_int_equal(get(f, &lease), XCE_OK);
     assert_int_equal(lease->lease, 7);
     assert_int_equal(lease->uid, 2013265920);
@@ -157,8 +69,8 @@ static void call_broken_answers_are_failures_that_say_so(void **state)
 {
     static const uint8_t rubbish[] = {0xff, 0xff, 0xff, 0xff}, nothing[1];
     struct fixture *f = *state;
-    struct fake_rule rules[] = {rule(f, "Get", FAKE_ANSWER), rule(f, "Get", FAKE_TWICE),
-                                rule(f, "Get", FAKE_EMPTY), rule(f, "Get", FAKE_ANSWER)};
+    struct fake_rule rules[] = {kit_rule(f, "Get", FAKE_ANSWER), kit_rule(f, "Get", FAKE_TWICE),
+                                kit_rule(f, "Get", FAKE_EMPTY), kit_rule(f, "Get", FAKE_ANSWER)};
     static const char *const says[] = {"the server's answer: ", "twice", "empty", "holds no lease"};
     struct xce_lease *lease;
 
@@ -169,7 +81,7 @@ static void call_broken_answers_are_failures_that_say_so(void **state)
     rules[3].reply = nothing;
     rules[3].reply_len = 0;
     f->server = fake_start(f->path, rules, 4);
-    client_of(f, f->address, 5000, 5000);
+    kit_client(f, f->address, 5000, 5000);
     for (size_t i = 0; i < 4; i++) {
         assert_int_equal(get(f, &lease), XCE_FAILED);
         if (!strstr(xce_client_message(f->client), says[i]))
@@ -210,7 +122,7 @@ static void call_each_status_has_its_code(void **state)
                                       .status = cases[i].status,
                                       .message = "because \x1b[31m"};
     f->server = fake_start(f->path, rules, N);
-    client_of(f, f->address, 5000, 5000);
+    kit_client(f, f->address, 5000, 5000);
     for (size_t i = 0; i < N; i++) {
         assert_int_equal(get(f, &lease), cases[i].code);
         assert_string_equal(xce_client_message(f->client), "because \\x1b[31m");
@@ -260,15 +172,16 @@ static size_t one_id(struct fake_server *server, int64_t issued_ms)
 static void call_unavailable_is_repeated_under_the_same_id(void **state)
 {
     struct fixture *f = *state;
-    struct fake_rule rules[] = {rule(f, "List", FAKE_ANSWER), rule(f, "Acquire", FAKE_STATUS),
-                                rule(f, "Acquire", FAKE_ANSWER)};
+    struct fake_rule rules[] = {kit_rule(f, "List", FAKE_ANSWER),
+                                kit_rule(f, "Acquire", FAKE_STATUS),
+                                kit_rule(f, "Acquire", FAKE_ANSWER)};
     struct xce_leases *leases;
 
     rules[1].times = 3;
     rules[1].status = GRPC_UNAVAILABLE;
     rules[1].message = "there is no leader";
     f->server = fake_start(f->path, rules, 3);
-    client_of(f, f->address, 10000, 10000);
+    kit_client(f, f->address, 10000, 10000);
     assert_int_equal(acquire(f, NULL, &leases), XCE_OK);
     assert_int_equal(leases->n, 1);
     assert_int_equal(leases->revision, 99);
@@ -280,14 +193,14 @@ static void call_unavailable_is_repeated_under_the_same_id(void **state)
 static void call_a_server_that_dies_in_it_is_asked_again(void **state)
 {
     struct fixture *f = *state;
-    struct fake_rule dies[] = {rule(f, "List", FAKE_ANSWER), rule(f, "Acquire", FAKE_DIE)};
-    struct fake_rule answers[] = {rule(f, "Acquire", FAKE_ANSWER)};
+    struct fake_rule dies[] = {kit_rule(f, "List", FAKE_ANSWER), kit_rule(f, "Acquire", FAKE_DIE)};
+    struct fake_rule answers[] = {kit_rule(f, "Acquire", FAKE_ANSWER)};
     struct xce_request before, request;
     struct xce_leases *leases;
     struct xce_call call = {.timeout_ms = 1000, .request = &before};
 
     f->server = fake_start(f->path, dies, 2);
-    client_of(f, f->address, 1000, 500);
+    kit_client(f, f->address, 1000, 500);
     assert_int_equal(xce_request_new(f->client, NULL, &before), XCE_OK);
     assert_int_equal(before.issued_ms, 4000);
     assert_int_equal(acquire(f, &call, &leases), XCE_UNREACHABLE);
@@ -324,14 +237,14 @@ static void *revive(void *arg)
 static void call_goes_on_with_the_successor(void **state)
 {
     struct fixture *f = *state;
-    struct fake_rule dies[] = {rule(f, "List", FAKE_ANSWER), rule(f, "Acquire", FAKE_DIE)};
-    struct fake_rule answers[] = {rule(f, "Acquire", FAKE_ANSWER)};
+    struct fake_rule dies[] = {kit_rule(f, "List", FAKE_ANSWER), kit_rule(f, "Acquire", FAKE_DIE)};
+    struct fake_rule answers[] = {kit_rule(f, "Acquire", FAKE_ANSWER)};
     struct reviver reviver = {f, answers};
     struct xce_leases *leases;
     pthread_t thread;
 
     f->server = fake_start(f->path, dies, 2);
-    client_of(f, f->address, 20000, 20000);
+    kit_client(f, f->address, 20000, 20000);
     assert_int_equal(pthread_create(&thread, NULL, revive, &reviver), 0);
     assert_int_equal(acquire(f, NULL, &leases), XCE_OK);
     xce_free(leases);
@@ -342,13 +255,14 @@ static void call_goes_on_with_the_successor(void **state)
 static void call_a_definite_answer_is_not_repeated(void **state)
 {
     struct fixture *f = *state;
-    struct fake_rule rules[] = {rule(f, "List", FAKE_ANSWER), rule(f, "Acquire", FAKE_STATUS)};
+    struct fake_rule rules[] = {kit_rule(f, "List", FAKE_ANSWER),
+                                kit_rule(f, "Acquire", FAKE_STATUS)};
     struct xce_leases *leases;
 
     rules[1].status = GRPC_RESOURCE_EXHAUSTED;
     rules[1].message = "no free uid: 3 active";
     f->server = fake_start(f->path, rules, 2);
-    client_of(f, f->address, 5000, 5000);
+    kit_client(f, f->address, 5000, 5000);
     assert_int_equal(acquire(f, NULL, &leases), XCE_EXHAUSTED);
     assert_string_equal(xce_client_message(f->client), "no free uid: 3 active");
     assert_int_equal(one_id(f->server, 4000), 1);
@@ -358,11 +272,12 @@ static void call_time_is_asked_for_once(void **state)
 {
     static struct fake_call calls[FAKE_CALLS_MAX];
     struct fixture *f = *state;
-    struct fake_rule rules[] = {rule(f, "List", FAKE_ANSWER), rule(f, "Acquire", FAKE_ANSWER)};
+    struct fake_rule rules[] = {kit_rule(f, "List", FAKE_ANSWER),
+                                kit_rule(f, "Acquire", FAKE_ANSWER)};
     struct xce_leases *leases;
 
     f->server = fake_start(f->path, rules, 2);
-    client_of(f, f->address, 5000, 5000);
+    kit_client(f, f->address, 5000, 5000);
     for (int i = 0; i < 3; i++) {
         assert_int_equal(acquire(f, NULL, &leases), XCE_OK);
         xce_free(leases);
@@ -380,7 +295,7 @@ static void call_bad_request_ids_are_refused_here(void **state)
     struct xce_call call = {.request = &request};
     struct xce_leases *leases;
 
-    client_of(f, f->address, 5000, 5000);
+    kit_client(f, f->address, 5000, 5000);
     assert_int_equal(acquire(f, &call, &leases), XCE_INVALID);
     assert_non_null(strstr(xce_client_message(f->client), "16 to 64 bytes, not 15"));
     request.id_len = 65;
@@ -397,7 +312,8 @@ static bool at_the_third(void *arg)
 static void call_that_is_given_up_ends_at_once(void **state)
 {
     struct fixture *f = *state;
-    struct fake_rule rules[] = {rule(f, "List", FAKE_ANSWER), rule(f, "Acquire", FAKE_HANG)};
+    struct fake_rule rules[] = {kit_rule(f, "List", FAKE_ANSWER),
+                                kit_rule(f, "Acquire", FAKE_HANG)};
     int asked = 0;
     struct xce_request made, request;
     struct xce_call call = {.request = &made, .give_up = at_the_third, .give_up_arg = &asked};
@@ -405,7 +321,7 @@ static void call_that_is_given_up_ends_at_once(void **state)
     int64_t began_ms;
 
     f->server = fake_start(f->path, rules, 2);
-    client_of(f, f->address, 20000, 20000);
+    kit_client(f, f->address, 20000, 20000);
     assert_int_equal(xce_request_new(f->client, NULL, &made), XCE_OK);
     began_ms = clock_mono_ms();
     assert_int_equal(acquire(f, &call, &leases), XCE_CANCELLED);
@@ -420,15 +336,15 @@ static void call_that_is_given_up_ends_at_once(void **state)
 static void call_a_silent_server_ends_at_the_deadline(void **state)
 {
     struct fixture *f = *state;
-    struct fake_rule rules[] = {rule(f, "List", FAKE_ANSWER), rule(f, "Acquire", FAKE_HANG),
-                                rule(f, "Get", FAKE_HANG)};
+    struct fake_rule rules[] = {kit_rule(f, "List", FAKE_ANSWER), kit_rule(f, "Acquire", FAKE_HANG),
+                                kit_rule(f, "Get", FAKE_HANG)};
     struct xce_request request;
     struct xce_leases *leases;
     struct xce_lease *lease;
     int64_t began_ms;
 
     f->server = fake_start(f->path, rules, 3);
-    client_of(f, f->address, 300, 5000);
+    kit_client(f, f->address, 300, 5000);
     began_ms = clock_mono_ms();
     assert_int_equal(get(f, &lease), XCE_TIMEOUT);
     assert_in_range(clock_mono_ms() - began_ms, 295, 300 + SLACK_MS);
@@ -448,14 +364,14 @@ static void call_no_server_ends_when_patience_does(void **state)
     struct xce_lease *lease;
     int64_t began_ms;
 
-    client_of(f, f->address, 10000, 300);
+    kit_client(f, f->address, 10000, 300);
     began_ms = clock_mono_ms();
     assert_int_equal(get(f, &lease), XCE_UNREACHABLE);
     assert_in_range(clock_mono_ms() - began_ms, 250, 300 + 1000 + SLACK_MS);
     assert_non_null(strstr(xce_client_message(f->client), f->address));
     /* A deadline before that counts, too; and nothing was sent. */
     xce_client_free(f->client);
-    client_of(f, f->address, 200, 10000);
+    kit_client(f, f->address, 200, 10000);
     began_ms = clock_mono_ms();
     assert_int_equal(acquire(f, NULL, &leases), XCE_UNREACHABLE);
     assert_in_range(clock_mono_ms() - began_ms, 195, 200 + SLACK_MS);
@@ -483,7 +399,7 @@ static void call_a_stopped_server_ends_at_the_deadline(void **state)
     int64_t began_ms;
     int fd = deaf_socket(f->path);
 
-    client_of(f, f->address, 300, 10000);
+    kit_client(f, f->address, 300, 10000);
     began_ms = clock_mono_ms();
     assert_int_equal(get(f, &lease), XCE_TIMEOUT);
     assert_in_range(clock_mono_ms() - began_ms, 295, 300 + SLACK_MS);
@@ -493,14 +409,14 @@ static void call_a_stopped_server_ends_at_the_deadline(void **state)
 static void call_another_server_is_asked(void **state)
 {
     struct fixture *f = *state;
-    struct fake_rule rules[] = {rule(f, "Get", FAKE_ANSWER)};
+    struct fake_rule rules[] = {kit_rule(f, "Get", FAKE_ANSWER)};
     char addresses[400];
     struct xce_lease *lease;
     int64_t began_ms;
 
     f->server = fake_start(f->path, rules, 1);
     snprintf(addresses, sizeof addresses, "unix:/nonexistent/sock,%s", f->address);
-    client_of(f, addresses, 10000, 10000);
+    kit_client(f, addresses, 10000, 10000);
     began_ms = clock_mono_ms();
     assert_int_equal(get(f, &lease), XCE_OK);
     xce_free(lease);
@@ -510,7 +426,7 @@ static void call_another_server_is_asked(void **state)
 static void call_a_silent_server_is_left_for_another(void **state)
 {
     struct fixture *f = *state;
-    struct fake_rule rules[] = {rule(f, "Get", FAKE_ANSWER)};
+    struct fake_rule rules[] = {kit_rule(f, "Get", FAKE_ANSWER)};
     const char *deaf = tmp_path(tmp_dir(), "deaf");
     char addresses[400];
     struct xce_lease *lease;
@@ -518,7 +434,7 @@ static void call_a_silent_server_is_left_for_another(void **state)
 
     f->server = fake_start(f->path, rules, 1);
     snprintf(addresses, sizeof addresses, "unix:%s,%s", deaf, f->address);
-    client_of(f, addresses, 8000, 8000);
+    kit_client(f, addresses, 8000, 8000);
     assert_int_equal(get(f, &lease), XCE_OK);
     xce_free(lease);
     close(fd);
@@ -573,7 +489,7 @@ static void call_server_comes_from_option_environment_file(void **state)
     unsetenv("XCE_SERVER");
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, kit_setup, kit_teardown)
 
 int main(void)
 {
