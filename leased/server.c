@@ -138,6 +138,8 @@ static void restored(const struct fsm *fsm, void *arg)
     struct server *server = arg;
 
     history_restored(server->history, fsm_incarnation(fsm), fsm_revision(fsm), next_lease, server);
+    if (server->service)
+        service_restored(server->service);
 }
 
 static void health(int r, const char *what, void *arg)
@@ -346,6 +348,14 @@ static int open_engine(struct server *server)
     return 0;
 }
 
+static void policy_changed(void *arg)
+{
+    const struct server *server = arg;
+
+    if (server->rpc)
+        rpc_server_policy_changed(server->rpc);
+}
+
 static int open_service(struct server *server)
 {
     struct service_options options = {
@@ -361,6 +371,8 @@ static int open_service(struct server *server)
         .offload_arg = server,
         .wall_ms = clock_wall_ms,
         .mono_ms = clock_mono_ms,
+        .policy_changed = policy_changed,
+        .policy_arg = server,
     };
     const struct grpc_limits limits = {.connections = settings(server)->connections};
     int r = fs_machine_id(options.machine_id);

@@ -49,6 +49,9 @@ void apply_pool_retire(struct fsm *fsm, const Xce__V1__Command *command,
                        struct fsm_outcome *outcome);
 void apply_unblock(struct fsm *fsm, const Xce__V1__Command *command, struct fsm_outcome *outcome);
 
+/* rules.c */
+void apply_rules(struct fsm *fsm, const Xce__V1__Command *command, struct fsm_outcome *outcome);
+
 /* ---- what several of them need (check.c) ---- */
 
 /* Bytes in the arena; never NULL. */

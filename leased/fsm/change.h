@@ -149,6 +149,7 @@ enum fsm_change_kind {
     CHANGE_POOL_GONE = 3,
     CHANGE_NODE = 4,
     CHANGE_NODE_GONE = 5,
+    CHANGE_RULES = 6, /* who may do what: fsm_rules() */
 };
 
 /* Every change has a revision of its own: one more than the change before it. */

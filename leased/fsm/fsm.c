@@ -15,6 +15,7 @@
 #include "leased/fsm/lease.h"
 #include "leased/fsm/node.h"
 #include "leased/fsm/pool.h"
+#include "leased/fsm/rules.h"
 #include "leased/fsm/tables.h"
 #include "leased/fsm/wait.h"
 #include "map/name.h"
@@ -52,6 +53,7 @@ void fsm_free(struct fsm *fsm)
     pool_table_done(fsm);
     node_table_done(fsm);
     floors_done(fsm);
+    rules_done(&fsm->rules);
     requests_done(&fsm->requests);
     intern_done(&fsm->strings);
     pb_arena_done(&fsm->arena);
@@ -138,6 +140,14 @@ void fsm_changed_node(struct fsm *fsm, struct node *node, enum fsm_change_kind k
     tell(fsm, &change);
 }
 
+void fsm_changed_rules(struct fsm *fsm)
+{
+    struct fsm_change change = {.kind = CHANGE_RULES};
+
+    fsm->rules.revision = ++fsm->revision;
+    tell(fsm, &change);
+}
+
 /* ---- commands ---- */
 
 void apply_init(struct fsm *fsm, const Xce__V1__Command *command, struct fsm_outcome *outcome)
@@ -193,6 +203,7 @@ static const struct {
     [XCE__V1__COMMAND__KIND_UNBLOCK] = {apply_unblock, COPIES_UNWANTED},
     [XCE__V1__COMMAND__KIND_INIT] = {apply_init, COPIES_OWN},
     [XCE__V1__COMMAND__KIND_GRACE] = {apply_grace, COPIES_OWN},
+    [XCE__V1__COMMAND__KIND_RULES] = {apply_rules, COPIES_UNWANTED},
 };
 
 static bool get_key(const Xce__V1__Request *request, struct request_key *ret,

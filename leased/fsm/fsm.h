@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "leased/fsm/change.h"
+#include "xce/v1/rbac.pb-c.h"
 
 struct fsm;
 
@@ -51,8 +52,13 @@ enum fsm_code {
 #define FSM_POOL_UIDS     (1 << 20) /* of a pool */
 #define FSM_DIRECTORY_MAX 64        /* directory ranges of a pool */
 #define FSM_BLOCKED_MAX   1000      /* blocked uids of a pool that are kept with their reason */
-#define FSM_TRIES_MAX     8  /* further leases for one that a member refused (acquire with wait) */
-#define FSM_NODE_BLOCKS   16 /* so many uids blocked by a node in an hour: it is cordoned */
+#define FSM_TRIES_MAX     8   /* further leases for one that a member refused (acquire with wait) */
+#define FSM_NODE_BLOCKS   16  /* so many uids blocked by a node in an hour: it is cordoned */
+#define FSM_ROLES_MAX     64  /* beside the built-in ones */
+#define FSM_RIGHTS_MAX    256 /* of a role */
+#define FSM_BINDINGS_MAX  1024 /* of roles to whom */
+#define FSM_BOUND_MAX     16   /* roles of a binding */
+#define FSM_RULES_BYTES   (256 << 10)
 #define FSM_REQUEST_MS    600000     /* an answer is kept so long, unless the table is full */
 #define FSM_REQUEST_BYTES (16 << 20) /* table of answers to acquire and administrators' commands */
 #define FSM_REPEATABLE_BYTES                                                                       \
@@ -128,6 +134,11 @@ size_t fsm_pool_ahead(const struct fsm_pool *pool, uint32_t *ret_uids, size_t n)
 const struct fsm_node *fsm_node(const struct fsm *fsm, const char *name);
 const struct fsm_node *fsm_node_next(const struct fsm *fsm,
                                      const struct fsm_node *after); /* NULL = first; by name */
+
+/* Who may do what, sorted; NULL = never set. fsm_rules_revision: of their last change, 0 = never set. What a role's rights
+ * mean is leased/rbac's to say: here they are text. */
+const Xce__V1__Rules *fsm_rules(const struct fsm *fsm);
+uint64_t fsm_rules_revision(const struct fsm *fsm);
 
 /* What became of a request. While waiting (acquire with wait, some lease not yet active) the leases may still be
  * replaced by others; afterwards the answer is final. */

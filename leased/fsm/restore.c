@@ -11,12 +11,14 @@
 #include "leased/fsm/lease.h"
 #include "leased/fsm/node.h"
 #include "leased/fsm/pool.h"
+#include "leased/fsm/rules.h"
 #include "leased/fsm/snapshot.h"
 #include "leased/fsm/tables.h"
 #include "leased/fsm/wait.h"
 
 struct restore {
     struct decoder d;
+    uint32_t version;
     struct fsm *fsm;
     struct lease **retired;
     size_t n_retired, cap_retired;
@@ -556,6 +558,25 @@ static void get_request(struct restore *r, enum request_ring ring)
         get_waits(r, request);
 }
 
+/* ---- rules ---- */
+
+static void get_rules(struct restore *r)
+{
+    struct decoder *d = &r->d;
+    uint64_t revision = get_revision(r);
+    uint32_t len = get_count(d, 1, FSM_RULES_BYTES);
+    const uint8_t *bytes = get_bytes(d, len);
+
+    if (d->wrong || !revision) {
+        if (!d->wrong && len)
+            (void)decoder_fail(d, "rules without a revision");
+        return;
+    }
+    if (!rules_restore(r->fsm, bytes, len))
+        (void)decoder_fail(d, "the rules can not be");
+    r->fsm->rules.revision = revision;
+}
+
 /* ---- all of it ---- */
 
 static void get_all(struct restore *r)
@@ -579,9 +600,11 @@ static void get_all(struct restore *r)
     for (int ring = 0; ring < 2; ring++)
         for (uint32_t n = get_count(d, 40, UINT32_MAX); n && !d->wrong; n--)
             get_request(r, (enum request_ring)ring);
+    if (r->version > 1)
+        get_rules(r);
 }
 
-static const char *check_frame(const uint8_t *bytes, size_t len)
+static const char *check_frame(const uint8_t *bytes, size_t len, uint32_t *ret_version)
 {
     struct decoder d = {bytes, bytes + len, NULL};
     uint32_t version, crc;
@@ -593,12 +616,13 @@ static const char *check_frame(const uint8_t *bytes, size_t len)
     version = get_u32(&d);
     crc = get_u32(&d);
     body = get_u64(&d);
-    if (version != SNAPSHOT_VERSION)
+    if (version < SNAPSHOT_OLDEST || version > SNAPSHOT_VERSION)
         return "of a version that is not known";
     if (body != len - SNAPSHOT_HEAD)
         return "shorter or longer than it says";
     if (digest_crc32c(0, bytes + SNAPSHOT_CRC_FROM, len - SNAPSHOT_CRC_FROM) != crc)
         return "its checksum does not match";
+    *ret_version = version;
     return NULL;
 }
 
@@ -620,8 +644,9 @@ static void replace(struct fsm *fsm, struct fsm *new)
 
 int fsm_restore(struct fsm *fsm, const uint8_t *bytes, size_t len, const char **why)
 {
-    struct restore r = {.d.wrong = check_frame(bytes, len)};
+    struct restore r = {0};
 
+    r.d.wrong = check_frame(bytes, len, &r.version);
     if (fsm_new(&r.fsm) < 0)
         return -ENOMEM;
     if (!r.d.wrong) {

@@ -228,6 +228,13 @@ static void put_requests(struct encoder *e, const struct fsm *fsm, enum request_
     }
 }
 
+static void put_rules(struct encoder *e, const struct fsm *fsm)
+{
+    put_u64(e, fsm->rules.revision);
+    put_u32(e, (uint32_t)fsm->rules.len);
+    put_bytes(e, fsm->rules.bytes, fsm->rules.len);
+}
+
 static void put_all(struct encoder *e, const struct fsm *fsm)
 {
     put_head(e, fsm);
@@ -240,6 +247,7 @@ static void put_all(struct encoder *e, const struct fsm *fsm)
     put_leases(e, fsm);
     put_requests(e, fsm, RING_ONCE);
     put_requests(e, fsm, RING_REPEATABLE);
+    put_rules(e, fsm);
 }
 
 static void write_at(uint8_t *at, uint64_t value, int n)

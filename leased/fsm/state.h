@@ -145,6 +145,16 @@ struct floor_page {
     uint32_t *epochs;
 };
 
+/* ---- who may do what (rules.h) ---- */
+
+struct rules {
+    uint64_t revision; /* 0 = never set */
+    uint8_t *bytes;    /* packed and canonical; NULL = never set */
+    size_t len;
+    struct pb_arena arena;
+    const Xce__V1__Rules *message; /* derived: bytes, unpacked into the arena */
+};
+
 /* ---- all of it ---- */
 
 #define LEASE_PAGE 64u
@@ -191,6 +201,8 @@ struct fsm {
     struct floor_page *floors;
     size_t n_floors, cap_floors;
 
+    struct rules rules;
+
     struct wait *waits, *last_wait;               /* in the order of their requests */
     struct wait *failed_waits, *last_failed_wait; /* only while a command is applied */
 
@@ -220,5 +232,6 @@ void fsm_answer(struct fsm *fsm, struct fsm_outcome *outcome, uint64_t lease);
 void fsm_changed_lease(struct fsm *fsm, struct lease *lease, bool expiry_only);
 void fsm_changed_pool(struct fsm *fsm, struct pool *pool, enum fsm_change_kind kind);
 void fsm_changed_node(struct fsm *fsm, struct node *node, enum fsm_change_kind kind);
+void fsm_changed_rules(struct fsm *fsm);
 
 #endif

@@ -2,59 +2,223 @@
 
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-/* What role user may do. admin may do all of it, and everything else in this table, on everybody's objects. */
-struct rule {
-    const char *method;
-    enum policy_scope user;
+#include "common/mem.h"
+
+/* What one subject may: its roles, added up. */
+struct grants {
+    Xce__V1__Subject subject;
+    char name[PRINCIPAL_NAME_MAX + 1];
+    uint8_t scopes[METHODS_MAX]; /* by method */
 };
 
-static const struct rule rules[] = {
-    {"LeaseService/Acquire", SCOPE_OWN}, {"LeaseService/Renew", SCOPE_OWN},
-    {"LeaseService/Release", SCOPE_OWN}, {"LeaseService/Revoke", SCOPE_NONE},
-    {"LeaseService/Get", SCOPE_OWN},     {"LeaseService/List", SCOPE_OWN},
-    {"LeaseService/Watch", SCOPE_OWN},   {"LeaseService/Explain", SCOPE_OWN},
-    {"LeaseService/History", SCOPE_OWN}, {"PoolService/Create", SCOPE_NONE},
-    {"PoolService/Get", SCOPE_OWN},      {"PoolService/List", SCOPE_OWN},
-    {"PoolService/Set", SCOPE_NONE},     {"PoolService/Suggest", SCOPE_NONE},
-    {"PoolService/Unblock", SCOPE_NONE}, {"PoolService/Retire", SCOPE_NONE},
-    {"NodeService/Session", SCOPE_NONE}, {"NodeService/Get", SCOPE_NONE},
-    {"NodeService/List", SCOPE_NONE},    {"NodeService/Drain", SCOPE_NONE},
-    {"NodeService/Undrain", SCOPE_NONE}, {"NodeService/Cordon", SCOPE_NONE},
-    {"NodeService/Sweep", SCOPE_NONE},   {"NodeService/Fence", SCOPE_NONE},
-    {"NodeService/Forget", SCOPE_NONE},  {"Health/Check", SCOPE_OWN},
-    {"Health/Watch", SCOPE_OWN},         {"ServerReflection/ServerReflectionInfo", SCOPE_OWN},
+struct policy {
+    struct grants *grants; /* by subject and name */
+    size_t n;
 };
 
-static const struct rule *find(const char *method)
+/* ---- the defaults ---- */
+
+#define BYTES(text)                                                                                \
+    {                                                                                              \
+        sizeof(text) - 1, (uint8_t *)(text)                                                        \
+    }
+
+static ProtobufCBinaryData role_admin = BYTES("admin"), role_operator = BYTES("operator"),
+                           role_scheduler = BYTES("scheduler"), role_user = BYTES("user");
+
+#define BINDING(subject_, name_, role_)                                                            \
+    {                                                                                              \
+        .base = PROTOBUF_C_MESSAGE_INIT(&xce__v1__binding__descriptor),                            \
+        .subject = XCE__V1__SUBJECT__SUBJECT_##subject_, .name = BYTES(name_), .n_roles = 1,       \
+        .roles = &(role_)                                                                          \
+    }
+
+static Xce__V1__Binding default_bindings[] = {
+    BINDING(LOCAL, "*", role_user),
+    BINDING(GROUP, "xce-admin", role_admin),
+    BINDING(GROUP, "xce-operator", role_operator),
+    BINDING(GROUP, "xce-scheduler", role_scheduler),
+    BINDING(GROUP, "xce-user", role_user),
+};
+
+static Xce__V1__Binding *default_pointers[] = {
+    &default_bindings[0], &default_bindings[1], &default_bindings[2],
+    &default_bindings[3], &default_bindings[4],
+};
+
+static const Xce__V1__Rules default_rules = {
+    .base = PROTOBUF_C_MESSAGE_INIT(&xce__v1__rules__descriptor),
+    .n_bindings = ARRAY_LEN(default_pointers),
+    .bindings = default_pointers,
+};
+
+const Xce__V1__Rules *policy_defaults(void)
 {
-    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
-        if (!strcmp(rules[i].method, method))
-            return &rules[i];
-    return NULL;
+    return &default_rules;
 }
 
-static bool is_admin(const struct principal *principal)
+/* ---- making ---- */
+
+static void widen(uint8_t *scope, uint8_t by)
 {
-    return principal->kind == PRINCIPAL_ROOT;
+    if (by > *scope)
+        *scope = by;
 }
 
-enum policy_scope policy_decide(const struct principal *principal, const char *method)
+static void add_builtin(struct grants *grants, enum builtin_role role)
 {
-    const struct rule *rule = find(method);
+    const struct method_row *row;
 
-    if (!rule)
+    for (size_t i = 0; (row = methods_at(i)); i++)
+        widen(&grants->scopes[i], row->scopes[role]);
+}
+
+static void add_right(struct grants *grants, const Xce__V1__Right *right)
+{
+    uint8_t scope = right->scope == XCE__V1__SCOPE__SCOPE_ALL ? SCOPE_ALL : SCOPE_OWN;
+    const struct method_row *row;
+
+    for (size_t i = 0; (row = methods_at(i)); i++)
+        if (methods_match(right->method.data, right->method.len, row->name) &&
+            (scope == SCOPE_ALL || !row->all_only))
+            widen(&grants->scopes[i], scope);
+}
+
+static bool same(const ProtobufCBinaryData *a, const ProtobufCBinaryData *b)
+{
+    return a->len == b->len && !memcmp(a->data, b->data, a->len);
+}
+
+static void add_role(struct grants *grants, const Xce__V1__Rules *rules,
+                     const ProtobufCBinaryData *name)
+{
+    enum builtin_role builtin = methods_role_find(name->data, name->len);
+
+    if (builtin != N_BUILTIN_ROLES) {
+        add_builtin(grants, builtin);
+        return;
+    }
+    for (size_t i = 0; i < rules->n_roles; i++)
+        if (same(&rules->roles[i]->name, name))
+            for (size_t k = 0; k < rules->roles[i]->n_rights; k++)
+                add_right(grants, rules->roles[i]->rights[k]);
+}
+
+static int compare_grants(const void *a, const void *b)
+{
+    const struct grants *x = a, *y = b;
+
+    return x->subject != y->subject ? (x->subject > y->subject) - (x->subject < y->subject)
+                                    : strcmp(x->name, y->name);
+}
+
+struct policy *policy_new(const Xce__V1__Rules *rules)
+{
+    struct policy *policy = mem_must_calloc(1, sizeof *policy);
+
+    if (!rules)
+        rules = &default_rules;
+    policy->grants = mem_must_calloc(rules->n_bindings + 1, sizeof *policy->grants);
+    for (size_t i = 0; i < rules->n_bindings; i++) {
+        const Xce__V1__Binding *binding = rules->bindings[i];
+        struct grants *grants = &policy->grants[policy->n];
+
+        if (binding->name.len > PRINCIPAL_NAME_MAX)
+            continue; /* nobody is called so */
+        policy->n++;
+        grants->subject = binding->subject;
+        memcpy(grants->name, binding->name.data, binding->name.len);
+        for (size_t k = 0; k < binding->n_roles; k++)
+            add_role(grants, rules, &binding->roles[k]);
+    }
+    if (policy->n)
+        qsort(policy->grants, policy->n, sizeof *policy->grants, compare_grants);
+    return policy;
+}
+
+void policy_free(struct policy *policy)
+{
+    if (!policy)
+        return;
+    free(policy->grants);
+    free(policy);
+}
+
+/* ---- asking ---- */
+
+static uint8_t granted(const struct policy *policy, Xce__V1__Subject subject, const char *name,
+                       size_t method)
+{
+    size_t low = 0, high = policy->n;
+
+    while (low < high) {
+        const struct grants *grants = &policy->grants[low + (high - low) / 2];
+        int order = subject != grants->subject ? (subject > grants->subject ? 1 : -1)
+                                               : strcmp(name, grants->name);
+
+        if (order == 0)
+            return grants->scopes[method];
+        if (order < 0)
+            high = (size_t)(grants - policy->grants);
+        else
+            low = (size_t)(grants - policy->grants) + 1;
+    }
+    return SCOPE_NONE;
+}
+
+static uint8_t decide_local(const struct policy *policy, const struct principal *principal,
+                            size_t method)
+{
+    uint8_t scope = granted(policy, XCE__V1__SUBJECT__SUBJECT_LOCAL, "*", method);
+
+    widen(&scope, granted(policy, XCE__V1__SUBJECT__SUBJECT_LOCAL, principal->name, method));
+    return scope;
+}
+
+static uint8_t decide_user(const struct policy *policy, const struct principal *principal,
+                           size_t method)
+{
+    uint8_t scope = granted(policy, XCE__V1__SUBJECT__SUBJECT_USER, "*", method);
+
+    widen(&scope, granted(policy, XCE__V1__SUBJECT__SUBJECT_USER, principal->name, method));
+    for (unsigned i = 0; i < principal->n_groups; i++)
+        widen(&scope, granted(policy, XCE__V1__SUBJECT__SUBJECT_GROUP,
+                              principal_group(principal, i), method));
+    return scope;
+}
+
+enum policy_scope policy_decide(const struct policy *policy, const struct principal *principal,
+                                const char *method)
+{
+    size_t i = methods_find(method);
+
+    if (i == METHODS_MAX)
         return SCOPE_NONE;
-    if (is_admin(principal))
-        return SCOPE_ALL;
-    return principal->kind == PRINCIPAL_LOCAL ? rule->user : SCOPE_NONE;
+    switch (principal->kind) {
+    case PRINCIPAL_ROOT:
+        return (enum policy_scope)methods_at(i)->scopes[BUILTIN_ADMIN];
+    case PRINCIPAL_NODE:
+        return (enum policy_scope)methods_at(i)->scopes[BUILTIN_NODE];
+    case PRINCIPAL_LOCAL:
+        return (enum policy_scope)decide_local(policy, principal, i);
+    case PRINCIPAL_USER:
+        return (enum policy_scope)decide_user(policy, principal, i);
+    case PRINCIPAL_REPLICA:
+    case PRINCIPAL_NOBODY:
+        break;
+    }
+    return SCOPE_NONE;
 }
 
 bool policy_knows(const char *method)
 {
-    return find(method) != NULL;
+    return methods_find(method) != METHODS_MAX;
 }
+
+/* ---- whose ---- */
 
 /* "#1000": what stands for a name where there was none. */
 static bool nameless(const char *owner_name, uint32_t owner_uid)
@@ -78,4 +242,10 @@ bool policy_sees(const struct principal *principal, enum policy_scope scope, con
 {
     return scope == SCOPE_ALL ||
            (scope == SCOPE_OWN && policy_owns(principal, owner_name, owner_uid));
+}
+
+bool policy_sees_node(const struct principal *principal, enum policy_scope scope, const char *name)
+{
+    return scope == SCOPE_ALL || (scope == SCOPE_OWN && principal->kind == PRINCIPAL_NODE &&
+                                  !strcmp(principal->name, name));
 }

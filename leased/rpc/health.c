@@ -113,6 +113,14 @@ void health_end(struct health *health)
     grpc_call_finish(query->call, GRPC_UNAVAILABLE, "leased is shutting down");
 }
 
+void health_cut(struct health *health)
+{
+    struct query *query;
+
+    LIST_FOREACH(query, &health->watchers, link)
+    grpc_call_finish(query->call, GRPC_UNAVAILABLE, "rights have changed: ask again");
+}
+
 /* ---- the calls ---- */
 
 static void query_message(struct grpc_call *call, const uint8_t *data, size_t len, void *arg)

@@ -21,6 +21,9 @@ void health_set(struct health *health, bool serving);
 /* Not serving any more, ever: tells, then ends the calls that watch, so that they hold up no shutdown. */
 void health_end(struct health *health);
 
+/* End the calls that watch: who may will ask again. */
+void health_cut(struct health *health);
+
 /* Check and Watch: bind the call. */
 void health_check(struct grpc_call *call, struct rpc_server *server);
 void health_watch(struct grpc_call *call, struct rpc_server *server);

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <sys/queue.h>
 
 #include "common/clock.h"
 #include "common/log.h"
@@ -23,6 +24,7 @@ struct rpc_server {
     struct health *health;
     struct unary *spare;
     unsigned n_spare;
+    LIST_HEAD(, stream) streams;
     struct log_limit denied;
     void (*closed)(void *arg);
     void *closed_arg;
@@ -83,9 +85,16 @@ static void deny(struct rpc_server *server, struct grpc_call *call,
     grpc_call_finish(call, GRPC_PERMISSION_DENIED, "not permitted");
 }
 
+static enum policy_scope decide_now(const struct rpc_server *server,
+                                    const struct principal *principal,
+                                    const struct rpc_method *method)
+{
+    return policy_decide(service_policy(server->service), principal, method->permission);
+}
+
 static void decide(struct incoming *incoming)
 {
-    incoming->scope = policy_decide(incoming->principal, incoming->method->permission);
+    incoming->scope = decide_now(incoming->server, incoming->principal, incoming->method);
     if (incoming->scope == SCOPE_NONE) {
         deny(incoming->server, incoming->call, incoming->principal, incoming->method);
         return;
@@ -282,6 +291,7 @@ struct stream {
     struct incoming incoming;
     const struct service_stream_handler *handler;
     struct pb_arena arena;
+    LIST_ENTRY(stream) link;
 };
 
 static int stream_send(struct service_stream *face, const uint8_t *data, size_t len)
@@ -339,6 +349,7 @@ static void stream_end(struct grpc_call *call, void *arg)
     incoming_end(&stream->incoming);
     if (stream->incoming.admitted)
         stream->handler->ended(&stream->face);
+    LIST_REMOVE(stream, link);
     pb_arena_done(&stream->arena);
     free(stream);
 }
@@ -377,8 +388,35 @@ static void accept_stream(struct rpc_server *server, struct grpc_call *call,
                                          .method = method,
                                          .principal = &stream->face.principal,
                                          .admit = admit_stream};
+    LIST_INSERT_HEAD(&server->streams, stream, link);
     grpc_call_bind(call, &stream_events, stream);
     receive(&stream->incoming, known);
+}
+
+/* Decide a stream anew. */
+static void decide_again(struct stream *stream)
+{
+    struct incoming *incoming = &stream->incoming;
+    enum policy_scope scope;
+
+    if (!incoming->admitted)
+        return; /* it will be decided by the new rules */
+    scope = decide_now(incoming->server, incoming->principal, incoming->method);
+    if (scope == incoming->scope)
+        return;
+    if (scope == SCOPE_NONE)
+        deny(incoming->server, incoming->call, incoming->principal, incoming->method);
+    else
+        grpc_call_finish(incoming->call, GRPC_UNAVAILABLE, "your rights have changed: ask again");
+}
+
+void rpc_server_policy_changed(struct rpc_server *server)
+{
+    struct stream *stream;
+
+    LIST_FOREACH(stream, &server->streams, link)
+    decide_again(stream);
+    health_cut(server->health);
 }
 
 /* ---- the door ---- */
@@ -387,7 +425,7 @@ static void accept_stream(struct rpc_server *server, struct grpc_call *call,
 static void accept_direct(struct rpc_server *server, struct grpc_call *call,
                           const struct rpc_method *method, const struct principal *principal)
 {
-    if (policy_decide(principal, method->permission) == SCOPE_NONE)
+    if (decide_now(server, principal, method) == SCOPE_NONE)
         deny(server, call, principal, method);
     else
         method->direct(call, server);

@@ -21,6 +21,10 @@ int rpc_server_new(struct loop *loop, struct service *service, const struct grpc
 int rpc_server_listen_unix(struct rpc_server *server, const char *path, mode_t mode);
 int rpc_server_listen_fd(struct rpc_server *server, int fd);
 
+/* The rules have changed: streams whose caller has lost the right to them end now with PERMISSION_DENIED; those whose
+ * caller's scope is another one with UNAVAILABLE, so that he asks again. Nothing more is told on them. */
+void rpc_server_policy_changed(struct rpc_server *server);
+
 /* What grpc.health.v1 tells: whether requests are served as they should be. True from the start. */
 void rpc_server_serving(struct rpc_server *server, bool serving);
 struct health *rpc_server_health(struct rpc_server *server);

@@ -9,6 +9,7 @@
 #include "xce/v1/lease.pb-c.h"
 #include "xce/v1/node.pb-c.h"
 #include "xce/v1/pool.pb-c.h"
+#include "xce/v1/rbac.pb-c.h"
 
 #define UNARY(service, verb, type, handler)                                                        \
     {                                                                                              \
@@ -57,6 +58,10 @@ static const struct rpc_method methods[] = {
     UNARY("PoolService", "Set", set_pool_request, service_pool_set),
     UNARY("PoolService", "Suggest", suggest_pool_request, service_pool_suggest),
     UNARY("PoolService", "Unblock", unblock_request, service_pool_unblock),
+    UNARY("RbacService", "Check", check_request, service_rbac_check),
+    UNARY("RbacService", "GetConfig", get_rules_request, service_rbac_get_config),
+    UNARY("RbacService", "ListRoles", list_roles_request, service_rbac_list_roles),
+    UNARY("RbacService", "UpdateConfig", update_rules_request, service_rbac_update_config),
 };
 
 #define N_METHODS (sizeof methods / sizeof methods[0])

@@ -17,6 +17,7 @@ struct service {
     struct service_options options;
     struct service_deps deps;
     bool leading;
+    struct policy *policy; /* the rules in force; rbac.c */
     struct ticker *ticker;
     struct session *sessions;      /* of nodes, linked; session.c */
     struct watcher *watchers;      /* linked; watch.c */
@@ -32,6 +33,11 @@ static inline bool service_sees(const struct service_request *request,
                                 const struct fsm_owner *owner)
 {
     return policy_sees(&request->principal, request->scope, owner->name, owner->uid);
+}
+
+static inline bool service_sees_node(const struct service_request *request, const char *name)
+{
+    return policy_sees_node(&request->principal, request->scope, name);
 }
 
 /* Wall clock minus cluster time, now: what turns one into the other for people. */

@@ -36,7 +36,7 @@ static void reply_node(struct service *service, struct service_request *request,
     Xce__V1__ReplyInfo info;
     Xce__V1__Node message;
 
-    if (!node) {
+    if (!node || !service_sees_node(request, node->name)) {
         service_refuse(request, FSM_NOT_FOUND, "no node %.*s", (int)name->len,
                        (const char *)name->data);
         return;
@@ -82,6 +82,8 @@ static void list(struct service *service, struct service_request *request)
         service_refuse(request, -ENOMEM, NULL);
     } else {
         while ((node = fsm_node_next(fsm, node))) {
+            if (!service_sees_node(request, node->name))
+                continue;
             fill(service, node, &nodes[n]);
             pointers[n] = &nodes[n];
             n++;

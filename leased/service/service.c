@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "leased/service/internal.h"
+#include "leased/service/rbac.h"
 #include "leased/service/session.h"
 #include "leased/service/ticker.h"
 #include "leased/service/wait.h"
@@ -23,11 +24,13 @@ int service_new(const struct service_options *options, const struct service_deps
         return -ENOMEM;
     service->options = *options;
     service->deps = *deps;
+    rbac_load(service);
     r = ticker_new(service, &service->ticker);
     if (r == 0)
         r = waits_new(&service->waits);
     if (r < 0) {
         ticker_free(service->ticker);
+        policy_free(service->policy);
         free(service);
         return r;
     }
@@ -42,6 +45,7 @@ void service_free(struct service *service)
     waits_free(service->waits);
     ticker_free(service->ticker);
     free(service->look_ahead);
+    policy_free(service->policy);
     free(service);
 }
 
@@ -57,6 +61,7 @@ int64_t service_wall_offset_ms(const struct service *service)
 
 void service_changed(struct service *service, const struct fsm_change *change)
 {
+    rbac_changed(service, change);
     wait_changed(service, change);
 }
 

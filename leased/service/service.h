@@ -93,6 +93,9 @@ struct service_deps {
     void *offload_arg;
     int64_t (*wall_ms)(void);
     int64_t (*mono_ms)(void);
+    /* The rules have changed: calls under way are to be decided anew, before anything else is told. May be NULL. */
+    void (*policy_changed)(void *arg);
+    void *policy_arg;
 };
 
 /* 0; -ENOMEM. deps are borrowed and outlive the service. */
@@ -102,6 +105,10 @@ void service_free(struct service *service);
 
 /* For each change, after the hub has had it: answers whoever waited for it. */
 void service_changed(struct service *service, const struct fsm_change *change);
+/* The state was replaced by a snapshot. */
+void service_restored(struct service *service);
+/* The rules in force, for the dispatcher. Dies with the next change of them. */
+const struct policy *service_policy(const struct service *service);
 /* After the changes of an entry. */
 void service_flush(struct service *service);
 
@@ -140,6 +147,11 @@ void service_pool_set(struct service *service, struct service_request *request);
 void service_pool_suggest(struct service *service, struct service_request *request);
 void service_pool_unblock(struct service *service, struct service_request *request);
 void service_pool_retire(struct service *service, struct service_request *request);
+
+void service_rbac_get_config(struct service *service, struct service_request *request);
+void service_rbac_update_config(struct service *service, struct service_request *request);
+void service_rbac_list_roles(struct service *service, struct service_request *request);
+void service_rbac_check(struct service *service, struct service_request *request);
 
 extern const struct service_stream_handler service_node_session;
 void service_node_get(struct service *service, struct service_request *request);

@@ -360,6 +360,19 @@ static void greeted(int r, const struct fsm_outcome *outcome, void *arg)
         greet(session, outcome);
 }
 
+/* A node speaks for itself alone. */
+static int check_own(const struct session *session, const Xce__V1__Hello *hello, struct err *err)
+{
+    const struct service_stream *stream = session->stream;
+    char node[TEXT_NODE_MAX + 1];
+
+    memcpy(node, hello->node.data, hello->node.len);
+    node[hello->node.len] = '\0';
+    if (policy_sees_node(&stream->principal, stream->scope, node))
+        return 0;
+    return err_set(err, -EACCES, "node %s is not you", node);
+}
+
 static void said_hello(struct session *session, const Xce__V1__Hello *hello)
 {
     Xce__V1__Command command = XCE__V1__COMMAND__INIT;
@@ -368,6 +381,8 @@ static void said_hello(struct session *session, const Xce__V1__Hello *hello)
     struct err err = {{0}};
     int r = check_hello(hello, &err);
 
+    if (r == 0)
+        r = check_own(session, hello, &err);
     if (r == 0)
         r = convert_members(hello->proofs, hello->n_proofs, &say.proofs, &err);
     if (r < 0) {

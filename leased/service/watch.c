@@ -91,6 +91,15 @@ static void opened(struct service *service, struct service_stream *stream)
     service->watchers = watcher;
 }
 
+/* What was told before the rules changed was told by other rules: that is no ground to go on from. */
+static uint64_t since(const struct service *service, const Xce__V1__WatchRequest *request)
+{
+    if (!request->since)
+        return HUB_SINCE_LIST;
+    return request->since < fsm_rules_revision(service_fsm(service)) ? HUB_SINCE_SKIP
+                                                                     : request->since;
+}
+
 static bool sees(const char *owner_name, uint32_t owner_uid, void *arg)
 {
     const struct service_stream *stream = arg;
@@ -115,8 +124,8 @@ static void asked(struct service_stream *stream, const ProtobufCMessage *message
         finish(watcher, -EINVAL, "a watch takes one request");
         return;
     }
-    r = hub_subscribe(watcher->service->deps.hub, request->since ? request->since : HUB_SINCE_LIST,
-                      &filter, pump, watcher, &watcher->subscription);
+    r = hub_subscribe(watcher->service->deps.hub, since(watcher->service, request), &filter, pump,
+                      watcher, &watcher->subscription);
     if (r < 0)
         finish(watcher, r, NULL);
     else

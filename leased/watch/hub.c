@@ -158,6 +158,8 @@ static enum hub_event_kind kind_of(enum fsm_change_kind kind)
         return HUB_NODE;
     case CHANGE_NODE_GONE:
         return HUB_NODE_GONE;
+    case CHANGE_RULES:
+        break; /* shows() tells nobody */
     }
     abort();
 }
@@ -173,7 +175,7 @@ static bool sees(const struct hub_subscription *subscription, const char *owner_
 static bool shows(const struct hub_subscription *subscription, const struct ring_entry *entry)
 {
     if (entry->kind != CHANGE_LEASE)
-        return !subscription->filter.leases_only;
+        return !subscription->filter.leases_only && entry->kind != CHANGE_RULES;
     if (subscription->stage == STAGE_LISTING && entry->lease > subscription->listed)
         return false; /* its turn in the list comes */
     if (!sees(subscription, ring_owner(entry), entry->owner_uid))

@@ -62,6 +62,8 @@ void hub_flush(struct hub *hub);
 /* Follow changes after revision since; HUB_SINCE_LIST = a full list first, then what comes. A since in the future of the
  * FSM is a full list too (the caller followed another state). 0; -ENOMEM. */
 #define HUB_SINCE_LIST UINT64_MAX
+/* The same, but he is told that changes were skipped: what he has must be forgotten. */
+#define HUB_SINCE_SKIP (UINT64_MAX - 1)
 int hub_subscribe(struct hub *hub, uint64_t since, const struct hub_filter *filter,
                   hub_ready_fn ready, void *arg, struct hub_subscription **ret);
 /* Whether a subscription since that revision would begin with changes, not with a full list. */

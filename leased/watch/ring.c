@@ -105,10 +105,10 @@ static struct ring_entry *encode_lease(const struct fsm *fsm, const struct fsm_c
     return entry;
 }
 
+/* Of a pool or a node; rules have none. */
 static struct ring_entry *encode_name(const struct fsm_change *change)
 {
-    bool pool = change->kind == CHANGE_POOL || change->kind == CHANGE_POOL_GONE;
-    const char *name = pool ? change->pool->name : change->node->name;
+    const char *name = change->pool ? change->pool->name : change->node ? change->node->name : "";
     struct ring_entry *entry = entry_new(change, strlen(name) + 1);
 
     if (entry)

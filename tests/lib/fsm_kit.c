@@ -565,6 +565,92 @@ enum fsm_code kit_pool_make(struct kit *kit, uint32_t first, const struct kit_po
     return kit_apply(kit, &command);
 }
 
+#define RULES_OF_A_KIND 2048
+
+/* Rules out of the kit's notation; lives until the next. */
+struct rules_builder {
+    char *text;
+    Xce__V1__Rules rules;
+    Xce__V1__Role *roles[RULES_OF_A_KIND];
+    Xce__V1__Binding *bindings[RULES_OF_A_KIND];
+    void *pieces[RULES_OF_A_KIND * 4];
+    size_t n_pieces;
+};
+
+static void *piece(struct rules_builder *b, size_t size)
+{
+    return b->pieces[b->n_pieces++] = mem_must_calloc(1, size);
+}
+
+static void build_role(struct rules_builder *b, char *text)
+{
+    Xce__V1__Role *role = piece(b, sizeof(*role));
+    char *rest = text, *item;
+
+    xce__v1__role__init(role);
+    role->name = bytes_of(strsep(&rest, "="));
+    role->rights = piece(b, 512 * sizeof(*role->rights));
+    while ((item = strsep(&rest, ",")) && *item) {
+        Xce__V1__Right *right = piece(b, sizeof(*right));
+
+        xce__v1__right__init(right);
+        right->method = bytes_of(strsep(&item, ":"));
+        right->scope = !item                  ? XCE__V1__SCOPE__SCOPE_UNSPECIFIED
+                       : !strcmp(item, "all") ? XCE__V1__SCOPE__SCOPE_ALL
+                                              : XCE__V1__SCOPE__SCOPE_OWN;
+        role->rights[role->n_rights++] = right;
+    }
+    b->roles[b->rules.n_roles++] = role;
+}
+
+static void build_binding(struct rules_builder *b, char *text)
+{
+    Xce__V1__Binding *binding = piece(b, sizeof(*binding));
+    char *rest = text, *subject = strsep(&rest, ":"), *name = strsep(&rest, "="), *item;
+
+    xce__v1__binding__init(binding);
+    binding->subject = !strcmp(subject, "local")   ? XCE__V1__SUBJECT__SUBJECT_LOCAL
+                       : !strcmp(subject, "user")  ? XCE__V1__SUBJECT__SUBJECT_USER
+                       : !strcmp(subject, "group") ? XCE__V1__SUBJECT__SUBJECT_GROUP
+                                                   : XCE__V1__SUBJECT__SUBJECT_UNSPECIFIED;
+    binding->name = bytes_of(name);
+    binding->roles = piece(b, 32 * sizeof(*binding->roles));
+    while ((item = strsep(&rest, ",")) && *item)
+        binding->roles[binding->n_roles++] = bytes_of(item);
+    b->bindings[b->rules.n_bindings++] = binding;
+}
+
+enum fsm_code kit_rules(struct kit *kit, uint64_t expected, const char *roles, const char *bindings)
+{
+    static struct rules_builder b;
+    Xce__V1__Command command = XCE__V1__COMMAND__INIT;
+    Xce__V1__CmdRules rules = XCE__V1__CMD_RULES__INIT;
+    char *copies[2] = {mem_must_strdup(roles ? roles : ""),
+                       mem_must_strdup(bindings ? bindings : "")};
+    char *rest = copies[0], *item;
+    enum fsm_code code;
+
+    memset(&b, 0, sizeof(b));
+    xce__v1__rules__init(&b.rules);
+    b.rules.roles = b.roles;
+    b.rules.bindings = b.bindings;
+    while ((item = strsep(&rest, ";")) && *item)
+        build_role(&b, item);
+    rest = copies[1];
+    while ((item = strsep(&rest, ";")) && *item)
+        build_binding(&b, item);
+    rules.expected = expected;
+    rules.rules = &b.rules;
+    command.kind_case = XCE__V1__COMMAND__KIND_RULES;
+    command.rules = &rules;
+    code = kit_apply(kit, &command);
+    while (b.n_pieces)
+        free(b.pieces[--b.n_pieces]);
+    free(copies[0]);
+    free(copies[1]);
+    return code;
+}
+
 enum fsm_code kit_pool_retire(struct kit *kit, const char *name)
 {
     Xce__V1__CmdPoolRetire retire = XCE__V1__CMD_POOL_RETIRE__INIT;

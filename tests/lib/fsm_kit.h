@@ -116,6 +116,9 @@ struct kit_pool_set {
 enum fsm_code kit_pool_set(struct kit *kit, const struct kit_pool_set *set);
 /* The same for a new pool. */
 enum fsm_code kit_pool_make(struct kit *kit, uint32_t first, const struct kit_pool_set *set);
+/* Compare and set; "role=Service/Method:own,...;..." and "user:alice=role,...;...", NULL = none. */
+enum fsm_code kit_rules(struct kit *kit, uint64_t expected, const char *roles,
+                        const char *bindings);
 enum fsm_code kit_pool_retire(struct kit *kit, const char *name);
 enum fsm_code kit_unblock(struct kit *kit, uint32_t uid);
 

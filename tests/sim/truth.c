@@ -270,6 +270,8 @@ void truth_change(struct world *w, const struct fsm_change *change)
         say(w, "node %s is gone", change->node->name);
         w->events[EVENT_FORGOTTEN]++;
         break;
+    case CHANGE_RULES:
+        break;
     }
 }
 

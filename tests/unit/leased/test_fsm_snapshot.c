@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "common/digest.h"
+#include "leased/fsm/snapshot.h"
 #include "tests/lib/fsm_kit.h"
 
 struct fixture {
@@ -140,7 +141,7 @@ static void snapshot_of_another_version_says_so(void **state)
     struct fixture *f = *state;
     const char *why = NULL;
 
-    f->bytes[8] = 2;
+    f->bytes[8] = SNAPSHOT_VERSION + 1;
     assert_int_equal(fsm_restore(f->kit.fsm, f->bytes, f->len, &why), -EBADMSG);
     assert_string_equal(why, "of a version that is not known");
 }

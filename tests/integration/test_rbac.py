@@ -1,0 +1,215 @@
+#!/usr/bin/python3
+"""Rules: who may change them, that they hold at once and outlive a restart. Local users are accounts of the system."""
+import os
+import sys
+import unittest
+
+import grpc
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import caller
+import peer
+
+NONE, OWN, ALL = 0, 1, 2
+LOCAL, USER, GROUP = 1, 2, 3
+LIST, GET_CONFIG = "/xce.v1.LeaseService/List", "/xce.v1.RbacService/GetConfig"
+
+
+class RbacTest(unittest.TestCase):
+    def setUp(self):
+        self.leased = peer.Leased().__enter__()
+        self.addCleanup(self.leased.__exit__, None, None, None)
+        self.client = self.connect()
+        self.m = self.client.m["rbac"]
+
+    def connect(self):
+        client = peer.Client("unix:" + self.leased.socket)
+        self.addCleanup(client.close)
+        return client
+
+    def caller(self, user):
+        who = caller.Caller("unix:" + self.leased.socket, user)
+        self.addCleanup(who.close)
+        return who
+
+    def node(self):
+        node = peer.Node(self.client, "n1").wait(lambda n: n.welcome, what="welcome")
+        self.addCleanup(node.close)
+        peer.until(lambda: self.client.node.List(self.client.m["node"].ListNodesRequest(), timeout=5).nodes[0].state == 1,
+                   what="node ready")
+
+    def rules(self, roles=(), bindings=((LOCAL, "*", "user"),)):
+        """roles: (name, (method, scope)...); bindings: (subject, name, role...)."""
+        rules = self.m.Rules()
+        for name, *rights in roles:
+            role = rules.roles.add(name=name.encode())
+            for method, scope in rights:
+                role.rights.add(method=method.encode(), scope=scope)
+        for subject, name, *bound in bindings:
+            rules.bindings.add(subject=subject, name=name.encode(), roles=[r.encode() for r in bound])
+        return rules
+
+    def get(self):
+        return self.client.rbac.GetConfig(self.m.GetRulesRequest(), timeout=5)
+
+    def update(self, rules, expected=None, client=None):
+        if expected is None:
+            expected = self.get().revision
+        client = client or self.client
+        return client.rbac.UpdateConfig(client.request(self.m.UpdateRulesRequest(expected=expected, rules=rules)), timeout=5)
+
+    def refused(self, *args, **more):
+        return peer.code_of(lambda: self.update(*args, **more))
+
+    # ---- the rules as such ----
+
+    def test_defaults_are_shown_until_rules_are_set(self):
+        config = self.get()
+        self.assertEqual(config.revision, 0)
+        self.assertEqual([(b.subject, b.name, list(b.roles)) for b in config.rules.bindings],
+                         [(LOCAL, b"*", [b"user"]), (GROUP, b"xce-admin", [b"admin"]), (GROUP, b"xce-operator", [b"operator"]),
+                          (GROUP, b"xce-scheduler", [b"scheduler"]), (GROUP, b"xce-user", [b"user"])])
+
+    def test_update_compares_and_sets(self):
+        rules = self.rules(roles=[("look", ("NodeService/*", ALL))], bindings=[(LOCAL, "daemon", "look"), (LOCAL, "*", "user")])
+        first = self.update(rules)
+        self.assertGreater(first.revision, 0)
+        self.assertEqual([b.name for b in first.rules.bindings], [b"*", b"daemon"])
+        code, text = self.refused(rules, expected=0)
+        self.assertEqual(code, "FAILED_PRECONDITION")
+        self.assertIn("read them again", text)
+        self.assertEqual(self.update(first.rules).revision, first.revision)
+
+    def test_rules_outlive_a_restart(self):
+        self.update(self.rules(bindings=[(LOCAL, "daemon", "operator")]))
+        before = self.get()
+        self.leased.stop()
+        self.leased.start()
+        self.client = self.connect()
+        peer.until(self.served, what="the channel to be there again")
+        after = self.get()
+        self.assertEqual((after.revision, after.rules), (before.revision, before.rules))
+        self.assertEqual(self.caller("daemon").call(GET_CONFIG).code, "OK")
+
+    def served(self):
+        try:
+            return self.get()
+        except grpc.RpcError as error:
+            self.assertEqual(error.code().name, "UNAVAILABLE")
+            return None
+
+    def test_bad_rules_are_refused_with_the_place(self):
+        for rules, word in (
+                (self.rules(roles=[("r", ("LeaseService/Gett", ALL))]), "LeaseService/Gett"),
+                (self.rules(roles=[("r", ("PoolService/Set", OWN))]), "PoolService/Set"),
+                (self.rules(roles=[("r", ("LeaseService/Get", 7))]), "scope"),
+                (self.rules(roles=[("admin", ("LeaseService/Get", ALL))]), "built in"),
+                (self.rules(roles=[("BAD", ("LeaseService/Get", ALL))]), "BAD"),
+                (self.rules(bindings=[(USER, "x", "nobody-has-it")]), "nobody-has-it"),
+                (self.rules(bindings=[(9, "x", "user")]), "subject"),
+                (self.rules(bindings=[(USER, "a b", "user")]), "a b"),
+                (self.rules(bindings=[(USER, "u%d" % i, "user") for i in range(1025)]), "1024")):
+            code, text = self.refused(rules)
+            self.assertEqual(code, "INVALID_ARGUMENT", text)
+            self.assertIn(word, text)
+        self.assertEqual(self.get().revision, 0)
+
+    # ---- what they do ----
+
+    def test_rights_hold_at_once_and_end_at_once(self):
+        daemon, other = self.caller("daemon"), self.caller("bin")
+        self.assertEqual(daemon.call(GET_CONFIG).code, "PERMISSION_DENIED")
+        self.update(self.rules(bindings=[(LOCAL, "daemon", "operator")]))
+        self.assertEqual(daemon.call(GET_CONFIG).code, "OK")
+        self.assertEqual(other.call(LIST).code, "PERMISSION_DENIED")
+        self.update(self.rules(bindings=[(USER, "daemon", "admin"), (GROUP, "daemon", "admin")]))
+        for path in (GET_CONFIG, LIST, "/grpc.health.v1.Health/Check"):
+            self.assertEqual(daemon.call(path).code, "PERMISSION_DENIED", path)
+
+    def watching(self, user):
+        who = self.caller(user)
+        who.begin("/xce.v1.LeaseService/Watch", kind="unary_stream", timeout=30)
+        event = self.client.m["lease"].WatchEvent.FromString(who.reply())
+        self.assertEqual(event.WhichOneof("event"), "synced")
+        return who
+
+    def test_open_streams_are_cut_when_rights_change(self):
+        pool = self.client.create_pool()
+        self.assertTrue(pool.pool.name)
+        self.node()
+        self.update(self.rules(bindings=[(LOCAL, "daemon", "operator"), (LOCAL, "bin", "operator"), (LOCAL, "sys", "user")]))
+        loses, narrows, keeps = self.watching("daemon"), self.watching("bin"), self.watching("sys")
+        self.update(self.rules(bindings=[(LOCAL, "bin", "user"), (LOCAL, "sys", "user")]))
+        # What happens now is nobody's to see but root's.
+        self.client.acquire(job=b"secret")
+        ended = loses.end()
+        self.assertEqual((ended.code, ended.text), ("PERMISSION_DENIED", "not permitted"))
+        self.assertNotIn(b"secret", b"".join(ended.replies))
+        ended = narrows.end()
+        self.assertEqual(ended.code, "UNAVAILABLE")
+        self.assertNotIn(b"secret", b"".join(ended.replies))
+        mine = self.client.acquire(job=b"sys", owner=self.client.m["lease"].OwnerSpec(name=b"sys", uid=3, gid=3))
+        self.assertIn(mine.leases[0].name.encode(), keeps.reply())
+
+    def test_a_watch_goes_on_from_before_the_rules_changed_with_a_list(self):
+        self.client.create_pool()
+        self.node()
+        lease = self.client.acquire(job=b"before").leases[0]
+        self.update(self.rules())
+        events = self.client.lease.Watch(self.client.m["lease"].WatchRequest(since=lease.revision), timeout=10)
+        self.addCleanup(events.cancel)
+        self.assertEqual(next(events).WhichOneof("event"), "skipped_to")
+        self.assertEqual(next(events).listed.lease, lease.lease)
+
+    def test_nobody_takes_the_right_to_change_rules_from_himself(self):
+        self.update(self.rules(bindings=[(LOCAL, "daemon", "admin")]))
+        daemon = self.caller("daemon")
+        message = self.m.UpdateRulesRequest(expected=self.get().revision, rules=self.rules())
+        message.request.id = os.urandom(16)
+        answer = daemon.call("/xce.v1.RbacService/UpdateConfig", message.SerializeToString())
+        self.assertEqual(answer.code, "FAILED_PRECONDITION")
+        self.assertIn("root", answer.text)
+        # Root can take it from everybody, and stays what it is.
+        self.update(self.m.Rules())
+        self.assertEqual(daemon.call(LIST).code, "PERMISSION_DENIED")
+        self.update(self.rules())
+
+    # ---- check, roles ----
+
+    def check(self, **question):
+        return self.client.rbac.Check(self.m.CheckRequest(**question), timeout=5)
+
+    def test_check_names_the_rule_that_decided(self):
+        self.update(self.rules(roles=[("look", ("LeaseService/*", ALL))],
+                               bindings=[(USER, "alice", "user"), (GROUP, "hpc", "look")]))
+        answer = self.check(kind=3, name=b"alice", method=b"LeaseService/Get", owner=b"bob")
+        self.assertEqual((answer.allowed, answer.scope, answer.subject, answer.role, answer.method),
+                         (False, OWN, "user:alice", "user", "LeaseService/Get"))
+        self.assertTrue(self.check(kind=3, name=b"alice", method=b"LeaseService/Get", owner=b"alice").allowed)
+        answer = self.check(kind=3, name=b"alice", groups=[b"hpc"], method=b"LeaseService/Get", owner=b"bob")
+        self.assertEqual((answer.allowed, answer.scope, answer.subject, answer.role, answer.method),
+                         (True, ALL, "group:hpc", "look", "LeaseService/*"))
+        answer = self.check(kind=2, name=b"alice", method=b"LeaseService/Get")
+        self.assertEqual((answer.allowed, answer.scope, answer.subject), (False, NONE, ""))
+        self.assertEqual(self.check(kind=1, method=b"NodeService/Fence").subject, "root")
+        self.assertEqual(self.check(kind=4, name=b"n1", method=b"NodeService/Session").role, "node")
+        for bad in ({"method": b"LeaseService/Nothing"}, {"kind": 3, "name": b"", "method": b"LeaseService/Get"},
+                    {"kind": 3, "name": b"a\0b", "method": b"LeaseService/Get"}, {"kind": 9, "method": b"LeaseService/Get"}):
+            self.assertEqual(peer.code_of(lambda: self.check(**bad))[0], "INVALID_ARGUMENT", bad)
+
+    def test_users_see_their_own_roles_and_ask_about_themselves(self):
+        daemon = self.caller("daemon")
+        roles = self.m.ListRolesReply.FromString(daemon.call("/xce.v1.RbacService/ListRoles").replies[0]).roles
+        self.assertEqual([(r.name, r.builtin, r.yours) for r in roles], [("user", True, True)])
+        self.assertIn(b"LeaseService/Get", [r.method for r in roles[0].rights])
+        every = self.client.rbac.ListRoles(self.m.ListRolesRequest(), timeout=5).roles
+        self.assertEqual([r.name for r in every], ["admin", "operator", "scheduler", "user", "node"])
+        self.assertEqual([r.name for r in every if r.yours], ["admin"])
+        own = daemon.call("/xce.v1.RbacService/Check", self.m.CheckRequest(method=b"LeaseService/Get").SerializeToString())
+        self.assertTrue(self.m.CheckReply.FromString(own.replies[0]).allowed)
+        about = self.m.CheckRequest(kind=3, name=b"alice", method=b"LeaseService/Get").SerializeToString()
+        self.assertEqual(daemon.call("/xce.v1.RbacService/Check", about).code, "PERMISSION_DENIED")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
