@@ -176,11 +176,12 @@ void doctor_check_nscd(struct doctor *doctor)
         if (!caches(copy, databases[i]))
             continue;
         cached = true;
-        /* noded empties its caches at each change; what nscd is asked in between may still be one change old. */
-        doctor_found(doctor, SEVERITY_WARNING, "nscd",
+        /* noded empties its caches at each change. But what nscd has looked up before the change, and is still asking the next
+         * service about, it keeps after that: up to its time to live, ten minutes, old and wrong. */
+        doctor_found(doctor, SEVERITY_ERROR, "nscd",
                      "in /etc/nscd.conf: enable-cache passwd no, enable-cache group no; or remove "
                      "nscd",
-                     "nscd runs and caches %s: for a moment it may show a lease that is over",
+                     "nscd runs and caches %s: it may go on showing a lease that is over",
                      databases[i]);
     }
     if (!cached)

@@ -107,12 +107,13 @@ static void settle(void *arg)
     noded_vet_settle(n, now_ms);
     noded_guard_settle(n, now_ms);
     state_flush(n->state, now_ms, now_ms >= noded_sweep_next_ms(n));
-    noded_nscd_settle(n);
+    noded_nscd_settle(n, now_ms);
     noded_map_settle(n);
     next_ms = earlier(next_ms, state_next_due_ms(n->state));
     next_ms = earlier(next_ms, noded_pools_next_ms(n));
     next_ms = earlier(next_ms, noded_guard_next_ms(n));
     next_ms = earlier(next_ms, sweeps_next_ms(n));
+    next_ms = earlier(next_ms, noded_nscd_next_ms(n));
     loop_timer_start(n->timer, next_ms > now_ms ? earlier(next_ms - now_ms, BEAT_MS) : 1, 0);
 }
 

@@ -62,7 +62,7 @@ static void pass_finish(struct pass *p)
 {
     struct noded *n = p->n;
 
-    if (guard_end(&n->guard, loop_now_ms(n->loop), p->clean))
+    if (guard_end(&n->guard, loop_now_ms(n->loop), p->clean && !noded_nscd_behind(n)))
         session_watermark(n->session, n->guard.watermark);
     sweep_done(&p->look);
     sweep_done(&p->end);

@@ -102,7 +102,8 @@ struct noded {
     bool map_failing; /* its shape could not be made: retried with each beat */
     bool map_missed;  /* and leases were lost over it */
     bool shape_wanted;
-    bool nscd_wanted, nscd_running;
+    bool nscd_wanted, nscd_running, nscd_failing;
+    int64_t nscd_next_ms; /* after a failure not at once again */
     struct verdicts held; /* READY, not said before nscd has forgotten */
 
     /* noded_pools.c */
@@ -154,7 +155,10 @@ void noded_map_shape(struct noded *n);
 void noded_map_beat(struct noded *n);
 /* Note how far the map is. */
 void noded_map_settle(struct noded *n);
-void noded_nscd_settle(struct noded *n);
+void noded_nscd_settle(struct noded *n, int64_t now_ms);
+int64_t noded_nscd_next_ms(const struct noded *n);
+/* nscd runs and has not forgotten yet what the map does not say any more. */
+bool noded_nscd_behind(const struct noded *n);
 
 /* ---- noded_epochs.c ---- */
 

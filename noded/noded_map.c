@@ -3,9 +3,12 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/pidfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,8 +19,9 @@
 #include "noded/noded_inside.h"
 #include "noded/reason.h"
 
-#define NSCD_SOCKET "/run/nscd/socket"
-#define NSCD_MS     5000
+#define NSCD_SOCKET   "/run/nscd/socket"
+#define NSCD_MS       5000
+#define NSCD_AGAIN_MS 1000
 
 extern char **environ;
 
@@ -46,6 +50,7 @@ int noded_map_start(struct noded *n, bool torn)
     if (past.taken && !past.complete)
         log_warning(NULL, "%s: damaged records were emptied", n->map_path);
     node_map_each(n->map, recall, n->state);
+    n->nscd_wanted = true; /* the one before us may have ended before it could tell */
     n->clean_start = n->clean_start && past.in_order && past.complete && !torn;
     if (past.taken && past.complete && past.revision) {
         n->complete = true;
@@ -175,26 +180,56 @@ static void nscd_done(int r, void *arg)
     struct nscd_job *job = arg;
     struct noded *n = job->n;
 
+    bool failed = r < 0 || job->failed;
+
     noded_offload_done(n);
     n->nscd_running = false;
-    if (r < 0 || job->failed)
-        log_warning(NULL, "%s -i failed: nscd may show what is not so any more", job->program);
+    if (failed) {
+        n->nscd_wanted = true;
+        n->nscd_next_ms = loop_now_fresh_ms() + NSCD_AGAIN_MS;
+    }
+    if (failed && !n->nscd_failing)
+        log_error(NULL,
+                  "%s -i failed: nscd may show what is not so any more; until it can be told no "
+                  "lease is ready here and no uid is freed",
+                  job->program);
+    else if (!failed && n->nscd_failing)
+        log_info(NULL, "%s -i succeeds again", job->program);
+    n->nscd_failing = failed;
     free(job);
     if (!n->nscd_wanted)
         held_say(n);
     noded_touch(n);
 }
 
+/* Whether somebody listens there: a socket that was left behind answers nobody. */
 static bool nscd_is_there(const struct noded *n)
 {
-    return *n->settings->nscd && access(NSCD_SOCKET, F_OK) == 0;
+    struct sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = NSCD_SOCKET};
+    auto_close int fd = -1;
+
+    if (!*n->settings->nscd || access(NSCD_SOCKET, F_OK) < 0)
+        return false;
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    return fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0 ||
+           errno == EAGAIN;
 }
 
-void noded_nscd_settle(struct noded *n)
+bool noded_nscd_behind(const struct noded *n)
+{
+    return (n->nscd_wanted || n->nscd_running) && nscd_is_there(n);
+}
+
+int64_t noded_nscd_next_ms(const struct noded *n)
+{
+    return n->nscd_wanted && !n->nscd_running ? n->nscd_next_ms : INT64_MAX;
+}
+
+void noded_nscd_settle(struct noded *n, int64_t now_ms)
 {
     struct nscd_job *job;
 
-    if (!n->nscd_wanted || n->nscd_running)
+    if (!n->nscd_wanted || n->nscd_running || now_ms < n->nscd_next_ms)
         return;
     n->nscd_wanted = false;
     if (!nscd_is_there(n)) {
@@ -263,7 +298,7 @@ void noded_op_say(enum state_say what, const struct state_verdict *about, void *
            reason_word((enum reason)about->reason), about->detail ? ": " : "",
            about->detail ? about->detail : "");
     /* READY means that the name resolves, also for those who ask nscd. */
-    if (what == SAY_READY && (n->nscd_wanted || n->nscd_running) && nscd_is_there(n)) {
+    if (what == SAY_READY && noded_nscd_behind(n)) {
         verdicts_add(&n->held, about->uid, about->epoch, about->reason, "");
         return;
     }

@@ -34,6 +34,14 @@ def count(check, long):
     return long if LONG else check
 
 
+def unpacked(package):
+    """The folder in which scripts/setup has unpacked a package of X-Unpack-For-Tests; skips the test if it has not."""
+    folder = f'/var/cache/xce-lease/{package}'
+    if not os.path.isdir(folder):
+        raise unittest.SkipTest(f'{package} is not unpacked: run scripts/setup as root')
+    return folder
+
+
 class Cluster(machines.Cluster):
     """machines.Cluster that goes down with the process that made it, however that ends."""
 
