@@ -57,6 +57,26 @@ void cert_identity_done(struct cert_identity *identity)
     memset(identity, 0, sizeof *identity);
 }
 
+int cert_identity_copy(const struct cert_identity *identity, struct cert_identity *ret)
+{
+    *ret = *identity;
+    ret->n_groups = 0;
+    ret->groups = NULL;
+    if (identity->n_groups == 0)
+        return 0;
+    ret->groups = calloc(identity->n_groups, sizeof *ret->groups);
+    for (size_t i = 0; ret->groups && i < identity->n_groups; i++) {
+        ret->groups[i] = strdup(identity->groups[i]);
+        if (!ret->groups[i])
+            break;
+        ret->n_groups++;
+    }
+    if (ret->n_groups == identity->n_groups)
+        return 0;
+    cert_identity_done(ret);
+    return -ENOMEM;
+}
+
 /* ---- the holder ---- */
 
 /* Bytes of a string of the certificate as text. 0; -EINVAL. */
@@ -109,8 +129,6 @@ static int add_group(const ASN1_STRING *string, struct cert_identity *ret, struc
     char group[CERT_GROUP_MAX + 1];
     int r = take_text("O", string, group, sizeof group, err);
 
-    if (r == 0 && (r = text_check_owner(group, strlen(group), err)) < 0)
-        (void)err_prefix(err, r, "O");
     if (r < 0 || has_group(ret, group))
         return r;
     if (ret->n_groups == CERT_GROUPS_MAX)

@@ -39,6 +39,8 @@ struct cert_identity {
 };
 
 void cert_identity_done(struct cert_identity *identity);
+/* 0; -ENOMEM, *ret is empty then. */
+int cert_identity_copy(const struct cert_identity *identity, struct cert_identity *ret);
 
 /* "user", "replica", "node". Static. */
 const char *cert_kind_name(enum cert_kind kind);

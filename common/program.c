@@ -78,6 +78,16 @@ static void show(const struct conf *conf)
     (void)fputs(buf_str(&text), stdout);
 }
 
+static int check(const struct program *program, const struct conf *conf)
+{
+    struct err err = {{0}};
+
+    if (!program->check || program->check(conf_settings(conf), &err) == 0)
+        return 0;
+    (void)fprintf(stderr, "%s: %s\n", program->name, err.text);
+    return 2;
+}
+
 int program_start(const struct program *program, int argc, char **argv, struct conf **ret)
 {
     struct arguments arguments = {0};
@@ -95,10 +105,13 @@ int program_start(const struct program *program, int argc, char **argv, struct c
         return 2;
     }
     if (arguments.check || arguments.show) {
+        code = 0;
         if (arguments.show)
             show(conf);
+        else
+            code = check(program, conf);
         conf_free(conf);
-        return 0;
+        return code;
     }
     log_open(&(const struct log_options){
         .ident = program->name,

@@ -15,6 +15,8 @@ struct program {
     const struct conf_table *conf;
     /* The syslog level that settings ask for. */
     int (*log_level)(const void *settings);
+    /* For --check-config: what the files that settings name are worth. 0; negative with err. NULL = there are none. */
+    int (*check)(const void *settings, struct err *err);
 };
 
 enum {

@@ -1,9 +1,11 @@
 #include "leased/conf.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <syslog.h>
 
+#include "common/address.h"
 #include "map/name.h"
 
 static const char *const level_words[] = {"error", "warning", "notice", "info", "debug", NULL};
@@ -30,9 +32,37 @@ static const struct conf_entry entries[] = {
     {"leased", "Connections", CONF_U32, AT(connections), "4096", .min = 8, .max = 1000000,
      .restart = true,
      .help = "clients connected at once; users other than root have 3/4, each of them 1/4"},
+    {"leased", "Listen", CONF_LIST, AT(listen), "", .max = 16, .restart = true,
+     .help = "HOST:PORT for clients with a certificate, * is any address, 7623 the usual port"},
+    {"leased", "Certificate", CONF_PATH, AT(certificate), "", .min = 0,
+     .help = "PEM file of this replica's certificate, and of those between it and the CA"},
+    {"leased", "Key", CONF_PATH, AT(key), "", .min = 0,
+     .help = "PEM file of its key, which only owner and group may read"},
+    {"leased", "CA", CONF_PATH, AT(ca), "", .min = 0,
+     .help = "PEM file of the CAs whose certificates count"},
+    {"leased", "CRL", CONF_PATH, AT(crl), "", .min = 0,
+     .help = "PEM file of their revocation lists; empty: nothing is ever revoked"},
     {"leased", "LogLevel", CONF_WORD, AT(log_level), "info", .words = level_words,
      .help = "error, warning, notice, info or debug"},
 };
+
+static int check_tls(const struct leased_settings *leased, struct err *err)
+{
+    bool all = leased->certificate[0] && leased->key[0] && leased->ca[0];
+    bool any = leased->certificate[0] || leased->key[0] || leased->ca[0] || leased->crl[0];
+    struct address address;
+
+    for (size_t i = 0; i < leased->listen.n; i++)
+        if (address_parse(leased->listen.items[i], true, &address, err) < 0)
+            return err_prefix(err, -EINVAL, "leased.Listen");
+    if (leased->listen.n > 0 && !all)
+        return err_set(err, -EINVAL,
+                       "leased.Listen: needs leased.Certificate, leased.Key and leased.CA");
+    if (any && !all)
+        return err_set(err, -EINVAL,
+                       "leased.Certificate, leased.Key and leased.CA: all of them or none");
+    return 0;
+}
 
 static int check(const void *settings, struct err *err)
 {
@@ -44,7 +74,7 @@ static int check(const void *settings, struct err *err)
     if (leased->lost_after_ms < 3 * leased->heartbeat_ms)
         return err_set(err, -EINVAL,
                        "leased.LostAfter: must be at least three times leased.Heartbeat");
-    return 0;
+    return check_tls(leased, err);
 }
 
 const struct conf_table leased_conf = {

@@ -11,9 +11,11 @@ struct leased_settings {
     const char *state_dir; /* engine.db, history.db */
     const char *prefix;    /* of lease names; fixed when the state is made */
     int64_t heartbeat_ms, lost_after_ms, grace_ms;
-    uint64_t history_lag; /* bytes */
-    uint32_t connections; /* at once */
-    int log_level;        /* 0 error ... 4 debug */
+    uint64_t history_lag;    /* bytes */
+    uint32_t connections;    /* at once */
+    struct conf_list listen; /* "HOST:PORT" */
+    const char *certificate, *key, *ca, *crl;
+    int log_level; /* 0 error ... 4 debug */
 };
 
 #define LEASED_CONF_PATH "/etc/xce/leased.conf"

@@ -3,6 +3,7 @@
 #include "common/program.h"
 #include "leased/conf.h"
 #include "leased/server.h"
+#include "leased/server_tls.h"
 
 static const struct program program = {
     .name = "leased",
@@ -10,6 +11,7 @@ static const struct program program = {
     .conf_path = LEASED_CONF_PATH,
     .conf = &leased_conf,
     .log_level = leased_conf_log_level,
+    .check = server_tls_check,
 };
 
 int main(int argc, char **argv)

@@ -19,6 +19,7 @@
 #include "leased/engine/engine.h"
 #include "leased/history/history.h"
 #include "leased/rpc/listener.h"
+#include "leased/server_tls.h"
 #include "leased/service/service.h"
 #include "leased/watch/hub.h"
 #include "xce/v1/command.pb-c.h"
@@ -39,6 +40,7 @@ struct server {
     struct engine *engine;
     struct service *service;
     struct rpc_server *rpc;
+    struct server_tls *tls; /* NULL without a certificate */
     struct loop_timer *elapse, *watchdog;
     struct loop_signal *terminate, *interrupt, *reload;
     bool leading, stopping;
@@ -101,6 +103,7 @@ static void stop(struct server *server, int r)
         loop_timer_stop(server->elapse);
     if (server->service)
         service_stop(server->service);
+    server_tls_stop(server->tls);
     if (server->rpc)
         rpc_server_close(server->rpc, CLOSE_MS, rpc_closed, server);
     else
@@ -183,6 +186,11 @@ static void serve(struct server *server)
     if (r < 0) {
         log_error(NULL, "%s: %s", settings(server)->socket,
                   r == -EADDRINUSE ? "another leased serves it" : err_text(r));
+        stop(server, r);
+        return;
+    }
+    r = server_tls_serve(server->tls, server->rpc, settings(server));
+    if (r < 0) {
         stop(server, r);
         return;
     }
@@ -286,6 +294,7 @@ static void reload(int signum, void *arg)
         log_set_level(leased_conf_log_level(settings(server)));
         service_set_times(server->service, settings(server)->heartbeat_ms,
                           settings(server)->lost_after_ms, settings(server)->grace_ms);
+        (void)server_tls_reload(server->tls, settings(server));
         log_notice(LOG_FIELDS(.message_id = LOG_ID_RELOADED), "configuration read again%s%s",
                    pending.len ? "; these need a restart: " : "", buf_str(&pending));
     }
@@ -443,7 +452,8 @@ static int open_all(struct server *server)
         log_error(NULL, "%s: %s", settings(server)->state_dir, err_text(r));
         return r;
     }
-    if ((r = open_state(server)) < 0 || (r = open_service(server)) < 0 ||
+    if ((r = server_tls_new(server->loop, settings(server), &server->tls)) < 0 ||
+        (r = open_state(server)) < 0 || (r = open_service(server)) < 0 ||
         (r = open_clocks(server)) < 0)
         return r;
     return loop_defer(server->loop, begin, server);
@@ -465,6 +475,7 @@ int server_run(struct conf **conf)
         log_warning(NULL, "a look-up of accounts hangs: ending without it");
         _exit(server.r < 0);
     }
+    server_tls_free(server.tls);
     loop_signal_free(server.terminate);
     loop_signal_free(server.interrupt);
     loop_signal_free(server.reload);

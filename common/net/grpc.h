@@ -4,7 +4,7 @@
  * control both ways, limits on everything a peer can grow, status with message. What it does not: compression (refused
  * with UNIMPLEMENTED), HTTP/1, retries (libxce does them, under the same request id).
  *
- * Byte streams come from a transport (transport.h: unix socket now; TLS is a layer of the same shape).
+ * Byte streams come from a transport (transport.h: unix socket, or TLS over TCP).
  * One loop, one thread. Every callback runs from the loop, never inside a call into this header. */
 #ifndef XCE_COMMON_NET_GRPC_H
 #define XCE_COMMON_NET_GRPC_H
@@ -16,6 +16,8 @@
 
 struct cert_identity;
 struct loop;
+struct tls_keys;
+struct transport;
 struct grpc_server;
 struct grpc_call; /* one call, server side */
 struct grpc_channel;
@@ -49,7 +51,8 @@ struct grpc_limits {
     size_t message_bytes;     /* one message [4 MiB + 64 KiB] */
     size_t header_list_bytes; /* [16 KiB] */
     unsigned streams;         /* at once on a connection [1024] */
-    /* At once [4096]; server only. Local users other than root have three quarters of them, one of them a quarter. */
+    /* At once [4096]; server only. Users (not root here, not machines) have three quarters of them, one of them a
+     * quarter. */
     unsigned connections;
     /* Queued on a call before grpc_*_send answers GRPC_FULL [1 MiB]; on a connection, sixteen times that,
      * less where there are many connections. */
@@ -109,6 +112,9 @@ int grpc_server_listen_unix(struct grpc_server *server, const char *path, mode_t
  * -EINVAL: it is none, or does not listen. */
 int grpc_server_listen_fd(struct grpc_server *server, int fd);
 
+/* Take over a stream that somebody else has accepted: tls_port.h's, by ALPN. Its peer is the calls' peer. */
+void grpc_server_adopt(struct grpc_server *server, struct transport *transport);
+
 /* Stop accepting, GOAWAY, finish what is under way for at most grace_ms, then cut; then done. The server dies after. */
 void grpc_server_close(struct grpc_server *server, int64_t grace_ms, void (*done)(void *arg),
                        void *arg);
@@ -156,6 +162,11 @@ struct grpc_metadata {
  * within it fails at once with what the last attempt met. 0; -EINVAL target; -ENAMETOOLONG; -ENOMEM. */
 int grpc_channel_new(struct loop *loop, const char *target, const struct grpc_limits *limits,
                      struct grpc_channel **ret);
+/* The same to "host:port" over TLS, as keys say we are, if who answers is `peer` (as struct tls_target has it). Both are
+ * copied, keys outlive the channel. */
+int grpc_channel_tls_new(struct loop *loop, const char *address, struct tls_keys *keys,
+                         const char *peer, const struct grpc_limits *limits,
+                         struct grpc_channel **ret);
 /* Ends every request with CANCELLED, then frees. done may be NULL. */
 void grpc_channel_close(struct grpc_channel *channel, void (*done)(void *arg), void *arg);
 

@@ -5,9 +5,11 @@
 #include <string.h>
 #include <sys/un.h>
 
+#include "common/address.h"
 #include "common/net/grpc_stream.h"
 #include "common/net/grpc_text.h"
 #include "common/net/loop.h"
+#include "common/net/tls_port.h"
 #include "common/net/transport.h"
 
 /* A request lives from grpc_request_start until two things have happened: its stream is closed (or was never opened), and
@@ -32,7 +34,9 @@ struct connection {
 struct grpc_channel {
     struct grpc_context context;
     char *target;
-    const char *path; /* in target */
+    const char *path; /* in target; NULL: TLS */
+    struct tls_keys *keys;
+    char *peer;
     LIST_HEAD(, connection) connections;
     struct connection *current; /* NULL: connect first */
     LIST_HEAD(, grpc_request) requests;
@@ -389,6 +393,21 @@ static const struct h2_handler handler = {
     .lost = lost,
 };
 
+static int start_transport(struct grpc_channel *channel, struct transport **ret)
+{
+    const struct tls_target target = {
+        .address = channel->target,
+        .alpn = TLS_ALPN_GRPC,
+        .peer = channel->peer,
+        /* Before h2 gives up, which knows less of why. */
+        .timeout_ms = channel->context.h2_limits.handshake_ms * 9 / 10,
+    };
+
+    if (channel->path)
+        return transport_unix_connect(channel->context.loop, channel->path, NULL, NULL, ret);
+    return tls_connect(channel->context.loop, channel->keys, &target, NULL, NULL, ret);
+}
+
 static int connect_now(struct grpc_channel *channel)
 {
     struct connection *connection = calloc(1, sizeof *connection);
@@ -399,7 +418,7 @@ static int connect_now(struct grpc_channel *channel)
     if (!connection)
         return -ENOMEM;
     connection->channel = channel;
-    r = transport_unix_connect(channel->context.loop, channel->path, NULL, NULL, &transport);
+    r = start_transport(channel, &transport);
     if (r == 0)
         r = h2_conn_new(channel->context.loop, transport, false, &channel->context.h2_limits,
                         &handler, connection, &connection->h2);
@@ -417,7 +436,8 @@ static int connect_now(struct grpc_channel *channel)
 
 /* ---- starting ---- */
 
-static size_t fill_headers(struct h2_header *ret, const char *path, const char *timeout,
+static size_t fill_headers(const struct grpc_channel *channel, struct h2_header *ret,
+                           const char *path, const char *timeout,
                            const struct grpc_metadata *metadata)
 {
     static const struct h2_header fixed[] = {
@@ -427,10 +447,16 @@ static size_t fill_headers(struct h2_header *ret, const char *path, const char *
         H2_HEADER("te", "trailers"),
         H2_HEADER("content-type", "application/grpc"),
     };
+    static const struct h2_header secure = H2_HEADER(":scheme", "https");
     size_t n = 0;
 
     for (; n < 3; n++)
         ret[n] = fixed[n];
+    if (!channel->path) {
+        ret[1] = secure;
+        ret[2].value = channel->target;
+        ret[2].value_len = strlen(channel->target);
+    }
     ret[n++] = (struct h2_header){
         .name = ":path", .name_len = 5, .value = path, .value_len = strlen(path)};
     for (size_t i = 3; i < sizeof fixed / sizeof *fixed; i++)
@@ -514,7 +540,8 @@ int grpc_request_start(struct grpc_channel *channel, const char *path, int64_t t
         request_recycle(request);
         return r;
     }
-    r = open_stream(channel, request, headers, fill_headers(headers, path, timeout, metadata));
+    r = open_stream(channel, request, headers,
+                    fill_headers(channel, headers, path, timeout, metadata));
     if (r == 0)
         request->opened = true;
     else
@@ -579,6 +606,7 @@ static void check_closed(void *arg)
     }
     grpc_context_done(&channel->context);
     free(channel->target);
+    free(channel->peer);
     free(channel);
     if (done)
         done(done_arg);
@@ -597,17 +625,12 @@ static const char *path_of(const char *target)
     return *target ? target : NULL;
 }
 
-int grpc_channel_new(struct loop *loop, const char *target, const struct grpc_limits *limits,
-                     struct grpc_channel **ret)
+static int channel_new(struct loop *loop, const char *target, const struct grpc_limits *limits,
+                       struct grpc_channel **ret)
 {
-    struct grpc_channel *channel;
+    struct grpc_channel *channel = calloc(1, sizeof *channel);
     int r;
 
-    if (!path_of(target))
-        return -EINVAL;
-    if (strlen(path_of(target)) >= sizeof((struct sockaddr_un *)NULL)->sun_path)
-        return -ENAMETOOLONG;
-    channel = calloc(1, sizeof *channel);
     if (!channel)
         return -ENOMEM;
     LIST_INIT(&channel->connections);
@@ -623,8 +646,44 @@ int grpc_channel_new(struct loop *loop, const char *target, const struct grpc_li
         free(channel);
         return r;
     }
-    channel->path = path_of(channel->target);
     *ret = channel;
+    return 0;
+}
+
+int grpc_channel_new(struct loop *loop, const char *target, const struct grpc_limits *limits,
+                     struct grpc_channel **ret)
+{
+    int r;
+
+    if (!path_of(target))
+        return -EINVAL;
+    if (strlen(path_of(target)) >= sizeof((struct sockaddr_un *)NULL)->sun_path)
+        return -ENAMETOOLONG;
+    r = channel_new(loop, target, limits, ret);
+    if (r == 0)
+        (*ret)->path = path_of((*ret)->target);
+    return r;
+}
+
+int grpc_channel_tls_new(struct loop *loop, const char *address, struct tls_keys *keys,
+                         const char *peer, const struct grpc_limits *limits,
+                         struct grpc_channel **ret)
+{
+    char *copy;
+    int r;
+
+    if (address_parse(address, false, &(struct address){{0}}, NULL) < 0)
+        return -EINVAL;
+    copy = strdup(peer);
+    if (!copy)
+        return -ENOMEM;
+    r = channel_new(loop, address, limits, ret);
+    if (r < 0) {
+        free(copy);
+        return r;
+    }
+    (*ret)->keys = keys;
+    (*ret)->peer = copy;
     return 0;
 }
 

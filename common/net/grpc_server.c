@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "common/cert.h"
 #include "common/net/grpc_stream.h"
 #include "common/net/grpc_text.h"
 #include "common/net/listener.h"
@@ -35,6 +36,8 @@ struct connection {
     struct grpc_server *server;
     struct h2_conn *h2; /* NULL: lost, lives on for the peer of its calls */
     struct grpc_peer peer;
+    struct cert_identity tls; /* peer.tls, which outlives the transport here */
+    bool user;
     unsigned n_calls;
 };
 
@@ -49,7 +52,7 @@ struct grpc_server {
     void *arg;
     SLIST_HEAD(, listening) listeners;
     LIST_HEAD(, connection) connections;
-    unsigned n_connections;
+    unsigned n_connections, n_users;
     size_t send_queue_bytes; /* of a connection at most */
     LIST_HEAD(, grpc_call) calls;
     struct grpc_call *pool;
@@ -129,6 +132,7 @@ static void connection_release(struct connection *connection)
 {
     if (connection->h2 || connection->n_calls > 0)
         return;
+    cert_identity_done(&connection->tls);
     free(connection);
 }
 
@@ -534,6 +538,7 @@ static void lost(struct h2_conn *h2, int r, const char *why, void *arg)
     (void)why;
     LIST_REMOVE(connection, link);
     server->n_connections--;
+    server->n_users -= connection->user;
     share_budget(server);
     connection->h2 = NULL;
     connection_release(connection);
@@ -552,29 +557,38 @@ static const struct h2_handler handler = {
     .lost = lost,
 };
 
-/* Whether this peer may have one more. Users of this machine leave a quarter to root and to remote peers, and one of
- * them has no more than a quarter: nobody can lock the others out. */
+/* Users, of this machine or by certificate: as opposed to root here, nodes and replicas. */
+static bool is_user(const struct transport_peer *peer)
+{
+    return peer->tls ? peer->tls->kind == CERT_USER : !peer->local || peer->uid != 0;
+}
+
+static bool is_same_user(const struct transport_peer *peer, const struct grpc_peer *other)
+{
+    if (!peer->tls || !other->tls)
+        return !peer->tls && !other->tls && peer->uid == other->uid;
+    return other->tls->kind == CERT_USER && strcmp(peer->tls->name, other->tls->name) == 0;
+}
+
+/* Whether this peer may have one more. Users leave a quarter to root and to machines, and one of them has no more than a
+ * quarter: nobody can lock the others out. */
 static bool has_room(const struct grpc_server *server, const struct transport *transport)
 {
-    unsigned all = server->context.limits.connections, users = 0, own = 0;
+    unsigned all = server->context.limits.connections, own = 0;
     const struct connection *connection;
 
     if (server->n_connections >= all)
         return false;
-    if (!transport->peer.local || transport->peer.uid == 0)
+    if (!is_user(&transport->peer))
         return true;
     LIST_FOREACH(connection, &server->connections, link)
-    {
-        if (!connection->peer.local || connection->peer.uid == 0)
-            continue;
-        users++;
-        own += connection->peer.uid == transport->peer.uid;
-    }
-    return users < all - all / 4 && own < (all + 3) / 4;
+    if (connection->user)
+        own += is_same_user(&transport->peer, &connection->peer);
+    return server->n_users < all - all / 4 && own < (all + 3) / 4;
 }
 
 /* Too many connections: SETTINGS (empty), GOAWAY with ENHANCE_YOUR_CALM and why, so that the peer can tell. */
-static void turn_away(int fd)
+static void turn_away(struct transport *transport)
 {
     static const uint8_t frames[] = "\0\0\0\x04\0\0\0\0\0"
                                     "\0\0\x1c\x07\0\0\0\0\0"
@@ -582,42 +596,59 @@ static void turn_away(int fd)
                                     "\0\0\0\x0b"
                                     "too many connections";
 
-    (void)send(fd, frames, sizeof frames - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+    (void)transport_write(transport, frames, sizeof frames - 1);
+    transport_free(transport);
 }
 
-static void connected(int fd, void *arg)
+static int know_peer(struct connection *connection, const struct transport_peer *peer)
 {
     static uint64_t last_number;
-    struct grpc_server *server = arg;
-    struct connection *connection;
-    struct transport *transport;
 
-    if (transport_unix_new(server->context.loop, fd, NULL, NULL, &transport) < 0)
-        return;
-    if (!has_room(server, transport)) {
-        turn_away(fd);
-        transport_free(transport);
+    connection->user = is_user(peer);
+    connection->peer = (struct grpc_peer){.local = peer->local,
+                                          .uid = peer->uid,
+                                          .gid = peer->gid,
+                                          .pid = peer->pid,
+                                          .connection = ++last_number};
+    if (!peer->tls)
+        return 0;
+    connection->peer.tls = &connection->tls;
+    return cert_identity_copy(peer->tls, &connection->tls);
+}
+
+void grpc_server_adopt(struct grpc_server *server, struct transport *transport)
+{
+    struct connection *connection;
+
+    if (server->closing || !has_room(server, transport)) {
+        turn_away(transport);
         return;
     }
     connection = calloc(1, sizeof *connection);
-    if (!connection) {
+    if (!connection || know_peer(connection, &transport->peer) < 0) {
         transport_free(transport);
+        free(connection);
         return;
     }
     connection->server = server;
-    connection->peer = (struct grpc_peer){.local = transport->peer.local,
-                                          .uid = transport->peer.uid,
-                                          .gid = transport->peer.gid,
-                                          .pid = transport->peer.pid,
-                                          .connection = ++last_number};
     if (h2_conn_new(server->context.loop, transport, true, &server->context.h2_limits, &handler,
                     connection, &connection->h2) < 0) {
-        free(connection);
+        connection_release(connection);
         return;
     }
     LIST_INSERT_HEAD(&server->connections, connection, link);
     server->n_connections++;
+    server->n_users += connection->user;
     share_budget(server);
+}
+
+static void connected(int fd, void *arg)
+{
+    struct grpc_server *server = arg;
+    struct transport *transport;
+
+    if (transport_unix_new(server->context.loop, fd, NULL, NULL, &transport) == 0)
+        grpc_server_adopt(server, transport);
 }
 
 /* ---- the server ---- */

@@ -324,10 +324,12 @@ static void unblocked(void *arg)
 static void disconnected(int r, void *arg)
 {
     struct h2_conn *conn = arg;
+    const char *why = conn->transport->why;
 
     conn->broken = true;
-    h2_conn_doom(conn, conn->lingers ? 0 : r, NGHTTP2_NO_ERROR, "%s",
-                 r < 0 ? strerror(-r) : "the peer closed the connection");
+    if (!why)
+        why = r < 0 ? strerror(-r) : "the peer closed the connection";
+    h2_conn_doom(conn, conn->lingers ? 0 : r, NGHTTP2_NO_ERROR, "%s", why);
     h2_conn_end(conn);
 }
 

@@ -231,13 +231,16 @@ const struct cert_identity *tls_keys_identity(const struct tls_keys *keys)
     return tls_context_identity(keys->context);
 }
 
-int tls_files_check(const struct tls_files *files, unsigned uses, struct err *err)
+int tls_files_check(const struct tls_files *files, unsigned uses, struct cert_identity *ret,
+                    struct err *err)
 {
     struct tls_context *context = NULL;
     int r = tls_context_new(files, &context, err);
 
     if (r == 0)
         r = tls_context_check_own(context, uses, err);
+    if (r == 0 && ret)
+        r = cert_identity_copy(tls_context_identity(context), ret);
     if (r < 0 && r != -ENOMEM)
         r = -EINVAL;
     tls_context_unref(context);

@@ -56,12 +56,15 @@ const struct cert_identity *tls_keys_identity(const struct tls_keys *keys);
 /* Asserts that no stream and no port stands on it any more. NULL does nothing. */
 void tls_keys_free(struct tls_keys *keys);
 
-/* Whether the files could be used, without keeping anything: --check-config. uses: the extended key usages that our own
- * certificate needs. 0; -EINVAL, -ENOMEM with err. */
+/* Whether the files could be used, without keeping anything: --check-config.
+ *   uses  the extended key usages that our own certificate needs (enum tls_use, ORed)
+ *   ret   who it is; cert_identity_done is the caller's. May be NULL
+ * 0; -EINVAL, -ENOMEM with err. */
 enum tls_use {
     TLS_SERVER = 1,
     TLS_CLIENT = 2,
 };
-int tls_files_check(const struct tls_files *files, unsigned uses, struct err *err);
+int tls_files_check(const struct tls_files *files, unsigned uses, struct cert_identity *ret,
+                    struct err *err);
 
 #endif

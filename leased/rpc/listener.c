@@ -8,6 +8,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/net/grpc.h"
+#include "common/net/tls_port.h"
 #include "common/pb.h"
 #include "leased/rpc/health.h"
 #include "leased/rpc/method.h"
@@ -37,6 +38,34 @@ static void refuse(struct grpc_call *call, int r, const char *message)
 
 /* ---- who ---- */
 
+/* The account of a certificate's name here. 0; 1 = NSS is to be asked. */
+static int find_account(struct rpc_server *server, struct principal *principal)
+{
+    const struct username *who;
+    int r = usernames_known(server->usernames, principal->name, 0, &who);
+
+    if (r == 0)
+        principal_set_account(principal, who->uid, who->gid);
+    return r < 0;
+}
+
+static int identify_by_certificate(struct rpc_server *server, const struct cert_identity *peer,
+                                   struct principal *ret)
+{
+    switch (peer->kind) {
+    case CERT_USER:
+        if (principal_from_user(peer->name, (const char *const *)peer->groups, peer->n_groups, ret,
+                                NULL) < 0)
+            return -EACCES;
+        return find_account(server, ret);
+    case CERT_NODE:
+        return principal_from_node(peer->name, ret, NULL);
+    case CERT_REPLICA:
+        return principal_from_replica(peer->name, ret, NULL);
+    }
+    return -EACCES;
+}
+
 /* 0; 1 = NSS is to be asked for the account; -EACCES nobody we know. */
 static int identify(struct rpc_server *server, const struct grpc_call *call, struct principal *ret)
 {
@@ -44,6 +73,8 @@ static int identify(struct rpc_server *server, const struct grpc_call *call, str
     const struct username *who;
     int r;
 
+    if (peer->tls)
+        return identify_by_certificate(server, peer->tls, ret);
     if (!peer->local)
         return -EACCES;
     r = usernames_known(server->usernames, NULL, peer->uid, &who);
@@ -488,6 +519,23 @@ int rpc_server_listen_unix(struct rpc_server *server, const char *path, mode_t m
 int rpc_server_listen_fd(struct rpc_server *server, int fd)
 {
     return grpc_server_listen_fd(server->grpc, fd);
+}
+
+static void adopt(struct transport *transport, void *arg)
+{
+    grpc_server_adopt(((struct rpc_server *)arg)->grpc, transport);
+}
+
+int rpc_server_serve_tls(struct rpc_server *server, struct tls_port *port)
+{
+    const struct tls_protocol protocol = {
+        .alpn = TLS_ALPN_GRPC,
+        .kinds = CERT_USER | CERT_NODE | CERT_REPLICA,
+        .accept = adopt,
+        .arg = server,
+    };
+
+    return tls_port_protocol(port, &protocol);
 }
 
 void rpc_server_serving(struct rpc_server *server, bool serving)

@@ -12,6 +12,7 @@ struct health;
 struct loop;
 struct rpc_server;
 struct service;
+struct tls_port;
 
 /* service is borrowed and outlives the server. 0; -ENOMEM. */
 int rpc_server_new(struct loop *loop, struct service *service, const struct grpc_limits *limits,
@@ -20,6 +21,8 @@ int rpc_server_new(struct loop *loop, struct service *service, const struct grpc
 /* Serve a unix socket, or a listening descriptor that was passed in. Errors as grpc_server_listen_*. */
 int rpc_server_listen_unix(struct rpc_server *server, const char *path, mode_t mode);
 int rpc_server_listen_fd(struct rpc_server *server, int fd);
+/* Serve those, too, who come to the port and speak HTTP/2. 0; -ENOBUFS. */
+int rpc_server_serve_tls(struct rpc_server *server, struct tls_port *port);
 
 /* The rules have changed: streams whose caller has lost the right to them end now with PERMISSION_DENIED; those whose
  * caller's scope is another one with UNAVAILABLE, so that he asks again. Nothing more is told on them. */
