@@ -249,6 +249,14 @@ static void begin(void *arg)
     }
 }
 
+static void told(const uint8_t *bytes, size_t len, void *arg)
+{
+    const struct server *server = arg;
+
+    if (server->service)
+        service_told(server->service, bytes, len);
+}
+
 static void leader(bool leading, void *arg)
 {
     struct server *server = arg;
@@ -333,6 +341,7 @@ static int open_engine(struct server *server)
         .applied = applied,
         .leader = leader,
         .history_revision = history_written,
+        .told = told,
         .health = health,
         .arg = server,
     };

@@ -98,6 +98,15 @@ void engine_later_ready(struct engine *engine, int r, engine_ready_fn ready, voi
     add_later(engine, &(struct engine_later){.r = r, .ready = ready, .arg = arg});
 }
 
+void engine_later_told(struct engine *engine, int r, const uint8_t *bytes, size_t len,
+                       engine_ready_fn ready, void *arg)
+{
+    add_later(
+        engine,
+        &(struct engine_later){
+            .r = r, .ready = ready, .arg = arg, .told = mem_must_dup(bytes, len), .told_len = len});
+}
+
 void engine_flush_soon(struct engine *engine)
 {
     loop_soon_start(engine->soon);
@@ -112,9 +121,12 @@ static void run_soon(void *arg)
     engine->n_later = 0;
     engine->later_cap = 0;
     for (size_t i = 0; i < n; i++) {
+        if (later[i].told && engine->hooks.told)
+            engine->hooks.told(later[i].told, later[i].told_len, engine->hooks.arg);
+        free(later[i].told);
         if (later[i].done)
             later[i].done(later[i].r, NULL, later[i].arg);
-        else
+        else if (later[i].ready)
             later[i].ready(later[i].r, later[i].arg);
     }
     free(later);
@@ -232,6 +244,12 @@ void engine_propose(struct engine *engine, const uint8_t *command, size_t len, e
 void engine_read_barrier(struct engine *engine, engine_ready_fn done, void *arg)
 {
     engine->ops->read_barrier(engine, done, arg);
+}
+
+void engine_tell(struct engine *engine, const uint8_t *bytes, size_t len, engine_ready_fn done,
+                 void *arg)
+{
+    engine->ops->tell(engine, bytes, len, done, arg);
 }
 
 void engine_snapshot(struct engine *engine, engine_ready_fn done, void *arg)

@@ -35,6 +35,8 @@ struct engine_hooks {
     void (*leader)(bool leading, void *arg);
     /* Revision up to which history is on disk: the log is not cut beyond it. */
     uint64_t (*history_revision)(void *arg);
+    /* What a replica, this one too, has said by engine_tell. */
+    void (*told)(const uint8_t *bytes, size_t len, void *arg);
     /* Health has changed: r = 0 well; -ENOSPC, -EIO writes are refused; what names the file and the reason. */
     void (*health)(int r, const char *what, void *arg);
     void *arg;
@@ -78,6 +80,12 @@ void engine_propose(struct engine *engine, const uint8_t *command, size_t len, e
 
 /* done(0) when a read after it sees everything acknowledged before this call (linearizable). */
 void engine_read_barrier(struct engine *engine, engine_ready_fn done, void *arg);
+
+/* Tell every replica something that has no place in the log, by the hook told; a replica that is out of reach does not
+ * hear it. done(0) as engine_read_barrier: the leader has heard it, and led after that. The bytes are copied; done may be
+ * NULL. */
+void engine_tell(struct engine *engine, const uint8_t *bytes, size_t len, engine_ready_fn done,
+                 void *arg);
 
 /* Ask for a snapshot of what is applied now; done(r) when it is the one to restart from: not before history is durable up
  * to it. */

@@ -16,6 +16,8 @@ struct engine_ops {
     void (*propose)(struct engine *engine, const uint8_t *command, size_t len, engine_done_fn done,
                     void *arg);
     void (*read_barrier)(struct engine *engine, engine_ready_fn done, void *arg);
+    void (*tell)(struct engine *engine, const uint8_t *bytes, size_t len, engine_ready_fn done,
+                 void *arg);
     void (*snapshot)(struct engine *engine, engine_ready_fn done, void *arg);
     void (*get_status)(const struct engine *engine, struct engine_status *ret);
     /* Runs after each round's answers: hand over what was gathered. */
@@ -26,8 +28,10 @@ struct engine_ops {
 struct engine_later {
     int r;
     engine_done_fn done;
-    engine_ready_fn ready; /* one of the two */
+    engine_ready_fn ready; /* one of the two, or neither */
     void *arg;
+    uint8_t *told; /* for the hook, before the answer; owned. NULL = nothing */
+    size_t told_len;
 };
 
 struct engine {
@@ -65,6 +69,9 @@ void engine_begin_batch(struct batch *batch, void *engine);
 
 void engine_later_done(struct engine *engine, int r, engine_done_fn done, void *arg);
 void engine_later_ready(struct engine *engine, int r, engine_ready_fn ready, void *arg);
+/* First the hook told, then ready, which may be NULL. */
+void engine_later_told(struct engine *engine, int r, const uint8_t *bytes, size_t len,
+                       engine_ready_fn ready, void *arg);
 /* Have ops->flush called soon. */
 void engine_flush_soon(struct engine *engine);
 

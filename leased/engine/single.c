@@ -268,6 +268,12 @@ static void single_read_barrier(struct engine *engine, engine_ready_fn done, voi
     engine_later_ready(engine, single_of(engine)->closing ? -ECANCELED : 0, done, arg);
 }
 
+static void single_tell(struct engine *engine, const uint8_t *bytes, size_t len,
+                        engine_ready_fn done, void *arg)
+{
+    engine_later_told(engine, single_of(engine)->closing ? -ECANCELED : 0, bytes, len, done, arg);
+}
+
 static void single_snapshot(struct engine *engine, engine_ready_fn done, void *arg)
 {
     struct single *single = single_of(engine);
@@ -302,6 +308,7 @@ static const struct engine_ops single_ops = {
     .close = single_close,
     .propose = single_propose,
     .read_barrier = single_read_barrier,
+    .tell = single_tell,
     .snapshot = single_snapshot,
     .get_status = single_get_status,
     .flush = single_flush,

@@ -9,6 +9,7 @@
 #include "xce/v1/common.pb-c.h"
 
 struct session;
+struct tell;
 struct ticker;
 struct waits;
 struct watcher;
@@ -19,6 +20,7 @@ struct service {
     bool leading;
     struct policy *policy; /* the rules in force; rbac.c */
     struct ticker *ticker;
+    struct tell *tell;
     struct session *sessions;      /* of nodes, linked; session.c */
     struct watcher *watchers;      /* linked; watch.c */
     struct waits *waits;           /* acquires that wait for READY; wait.c */

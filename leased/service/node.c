@@ -7,6 +7,8 @@
 #include "common/text.h"
 #include "leased/service/internal.h"
 #include "leased/service/session.h"
+#include "leased/service/tell.h"
+#include "leased/service/ticker.h"
 #include "leased/watch/lease_proto.h"
 #include "xce/v1/node.pb-c.h"
 
@@ -239,13 +241,15 @@ static void sweep(struct service *service, struct service_request *request)
     const Xce__V1__NodeVerbRequest *message = (const Xce__V1__NodeVerbRequest *)request->message;
     const struct fsm_node *node = node_named(service, &message->node);
 
-    if (!node)
+    if (!node) {
         service_refuse(request, FSM_NOT_FOUND, "no node %.*s", (int)message->node.len,
                        (const char *)message->node.data);
-    else if (!session_sweep(service, node->name, &message->reason))
+    } else if (!ticker_connected(service->ticker, node->name)) {
         service_refuse(request, FSM_PRECONDITION, "node %s is not connected", node->name);
-    else
+    } else {
+        tell_sweep(service->tell, node->name, &message->reason);
         reply_node(service, request, &message->node);
+    }
 }
 
 void service_node_sweep(struct service *service, struct service_request *request)

@@ -8,6 +8,7 @@
 #include "leased/service/internal.h"
 #include "leased/service/rbac.h"
 #include "leased/service/session.h"
+#include "leased/service/tell.h"
 #include "leased/service/ticker.h"
 #include "leased/service/wait.h"
 #include "leased/watch/lease_proto.h"
@@ -27,8 +28,11 @@ int service_new(const struct service_options *options, const struct service_deps
     rbac_load(service);
     r = ticker_new(service, &service->ticker);
     if (r == 0)
+        r = tell_new(service, session_ack, &service->tell);
+    if (r == 0)
         r = waits_new(&service->waits);
     if (r < 0) {
+        tell_free(service->tell);
         ticker_free(service->ticker);
         policy_free(service->policy);
         free(service);
@@ -43,6 +47,7 @@ void service_free(struct service *service)
     if (!service)
         return;
     waits_free(service->waits);
+    tell_free(service->tell);
     ticker_free(service->ticker);
     free(service->look_ahead);
     policy_free(service->policy);
@@ -75,6 +80,7 @@ void service_elapse(struct service *service)
     if (service->leading)
         ticker_elapse(service->ticker);
     session_elapse(service);
+    tell_elapse(service->tell);
 }
 
 void service_health(struct service *service, int r, const char *what)

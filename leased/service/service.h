@@ -112,6 +112,9 @@ const struct policy *service_policy(const struct service *service);
 /* After the changes of an entry. */
 void service_flush(struct service *service);
 
+/* What a replica, this one too, has said by engine_tell. */
+void service_told(struct service *service, const uint8_t *bytes, size_t len);
+
 /* Time passes: expiries, lost nodes, gathered watermarks. To be called at least every 100 ms. */
 void service_elapse(struct service *service);
 

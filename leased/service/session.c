@@ -7,6 +7,7 @@
 #include "common/log.h"
 #include "common/text.h"
 #include "leased/service/internal.h"
+#include "leased/service/tell.h"
 #include "leased/service/ticker.h"
 #include "leased/service/wire.h"
 #include "leased/watch/hub.h"
@@ -38,6 +39,7 @@ struct session {
     int64_t opened_ms;
     char node[TEXT_NODE_MAX + 1];
     uint64_t number;
+    struct beat beat;
     uint64_t resume;
     bool mirror_own, same_incarnation;
     uint64_t looked; /* version of the look-ahead sent last */
@@ -132,12 +134,18 @@ static void add_pool(struct session *session, struct buf *changes, const struct 
     pool_proto_done(&proto);
 }
 
-static void add_node(struct session *session, struct buf *changes)
+/* false: the session is over, a newer one of this node has begun (at another replica). */
+static bool add_node(struct session *session, struct buf *changes)
 {
     const struct fsm_node *node = fsm_node(service_fsm(session->service), session->node);
 
+    if (node && node->session > session->number) {
+        finish(session, FSM_IGNORED, "a newer session of this node has begun");
+        return false;
+    }
     if (node)
         wire_varint(changes, 6, (uint64_t)node->state);
+    return true;
 }
 
 /* ---- the feed ---- */
@@ -163,7 +171,7 @@ static bool add_event(struct session *session, struct buf *changes, const struct
         break;
     case HUB_NODE:
         if (!strcmp(event->name, session->node))
-            add_node(session, changes);
+            return add_node(session, changes);
         break;
     case HUB_SYNCED:
         session->listing = false;
@@ -305,8 +313,8 @@ static void send_pools(struct session *session)
 
     while ((pool = fsm_pool_next(service_fsm(session->service), pool)))
         add_pool(session, &changes, pool);
-    add_node(session, &changes);
-    send_changes(session, &changes);
+    if (add_node(session, &changes))
+        send_changes(session, &changes);
 }
 
 /* The same node under an older session is answered no more. */
@@ -516,12 +524,21 @@ static void said_report(struct session *session, const Xce__V1__Report *report)
 
 static void said_heartbeat(struct session *session, const Xce__V1__Heartbeat *beat)
 {
+    session->beat.node = session->node;
+    session->beat.session = session->number;
+    session->beat.watermark = beat->watermark;
+    session->beat.seq = beat->seq;
+    tell_beat(session->service->tell, &session->beat);
+}
+
+void session_ack(struct beat *beat)
+{
+    struct session *session = CONTAINER_OF(beat, struct session, beat);
     Xce__V1__SessionDown message = XCE__V1__SESSION_DOWN__INIT;
     Xce__V1__HeartbeatAck ack = XCE__V1__HEARTBEAT_ACK__INIT;
 
-    ticker_heard(session->service->ticker, session->node, session->number, beat->watermark);
     /* A node that does not read gets no answers that would only gather here. */
-    if (session->full)
+    if (session->full || session->stage != STAGE_SERVED)
         return;
     ack.seq = beat->seq;
     ack.now_ms = engine_now_ms(session->service->deps.engine);
@@ -613,6 +630,11 @@ static void ended(struct service_stream *stream)
     if (session->subscription)
         hub_unsubscribe(session->subscription);
     session->subscription = NULL;
+    if (session->number) {
+        session->beat.node = session->node;
+        session->beat.session = session->number;
+        tell_gone(session->service->tell, &session->beat);
+    }
     session->stage = STAGE_OVER;
     session->orphan = true;
     destroy(session);
@@ -645,11 +667,11 @@ static struct session *served(const struct service *service, const char *node)
 
 void session_fill(const struct service *service, const char *node, Xce__V1__Node *ret)
 {
-    ret->connected = served(service, node) != NULL;
+    ret->connected = ticker_connected(service->ticker, node);
     ret->heard_ms = ticker_heard_wall_ms(service->ticker, node);
 }
 
-bool session_sweep(struct service *service, const char *node, const ProtobufCBinaryData *reason)
+void session_sweep(struct service *service, const char *node, const ProtobufCBinaryData *reason)
 {
     Xce__V1__SessionDown message = XCE__V1__SESSION_DOWN__INIT;
     Xce__V1__SweepNow sweep = XCE__V1__SWEEP_NOW__INIT;
@@ -657,7 +679,7 @@ bool session_sweep(struct service *service, const char *node, const ProtobufCBin
     char text[TEXT_NOTE_MAX + 1];
 
     if (!session || session->full)
-        return false;
+        return;
     if (reason->len)
         memcpy(text, reason->data, reason->len);
     text[reason->len] = '\0';
@@ -665,7 +687,6 @@ bool session_sweep(struct service *service, const char *node, const ProtobufCBin
     message.body_case = XCE__V1__SESSION_DOWN__BODY_SWEEP;
     message.sweep = &sweep;
     send_message(session, &message);
-    return true;
 }
 
 /* The uids next in line have changed: a new version of what nodes check ahead of time. */

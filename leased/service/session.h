@@ -13,10 +13,14 @@ void session_elapse(struct service *service);
 /* End all of them with -ECANCELED. */
 void session_stop(struct service *service);
 
-/* What this replica knows of a node beyond the FSM: connected, heard. */
+/* What is known of a node beyond the FSM: connected, heard. */
 void session_fill(const struct service *service, const char *node, Xce__V1__Node *ret);
 
-/* Tell the node to sweep now. false: it is not connected here, or does not read what it is told. */
-bool session_sweep(struct service *service, const char *node, const ProtobufCBinaryData *reason);
+/* A heartbeat has been told and confirmed: answer it. */
+struct beat;
+void session_ack(struct beat *beat);
+
+/* Tell the node to sweep now, if it is connected here and reads what it is told. */
+void session_sweep(struct service *service, const char *node, const ProtobufCBinaryData *reason);
 
 #endif

@@ -13,12 +13,15 @@
 /* The loop stood still for so long that it did not hear renewals and heartbeats: no ttl may end, no node be lost of that. */
 #define STALL_MS  1000
 #define MARKS_MAX 4096
+/* A replica that dies says of none of its sessions that it is over: so many heartbeats without a word do. */
+#define BEATS_MISSED 3
 
 /* What is known here of a node's voice. Kept while the process lives; nodes are few and known. */
 struct voice {
     char node[TEXT_NODE_MAX + 1];
     int64_t heard_ms, heard_wall_ms;
     uint64_t session, watermark;
+    bool connected;
     bool unsaid;      /* the watermark is not in the log yet */
     bool pronounced;  /* lost, or heard again, has been proposed and not been applied yet */
     bool heard_again; /* which of the two */
@@ -87,6 +90,24 @@ int64_t ticker_heard_wall_ms(const struct ticker *ticker, const char *node)
     const struct voice *voice = find(ticker, node);
 
     return voice ? voice->heard_wall_ms : 0;
+}
+
+bool ticker_connected(const struct ticker *ticker, const char *node)
+{
+    const struct service *service = ticker->service;
+    const struct voice *voice = find(ticker, node);
+
+    return voice && voice->connected &&
+           service->deps.mono_ms() - voice->heard_ms <=
+               BEATS_MISSED * service->options.heartbeat_ms;
+}
+
+void ticker_gone(struct ticker *ticker, const char *node, uint64_t session)
+{
+    struct voice *voice = find(ticker, node);
+
+    if (voice && voice->session == session)
+        voice->connected = false;
 }
 
 static void propose_grace(struct ticker *ticker)
@@ -193,6 +214,7 @@ void ticker_heard(struct ticker *ticker, const char *node, uint64_t session, uin
         voice->unsaid = true;
     voice->session = session;
     voice->watermark = watermark;
+    voice->connected = true;
     if (voice->unsaid && ends_unknown(ticker, voice))
         say_marks(ticker);
 }

@@ -3,6 +3,7 @@
 #ifndef XCE_LEASED_SERVICE_TICKER_H
 #define XCE_LEASED_SERVICE_TICKER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "leased/service/service.h"
@@ -16,10 +17,14 @@ void ticker_free(struct ticker *ticker);
 void ticker_leading(struct ticker *ticker);
 void ticker_elapse(struct ticker *ticker);
 
-/* A node spoke under a session, and said its watermark. */
+/* A node spoke under a session, here or at another replica, and said its watermark; has hung up. */
+void ticker_gone(struct ticker *ticker, const char *node, uint64_t session);
 void ticker_heard(struct ticker *ticker, const char *node, uint64_t session, uint64_t watermark);
 
-/* Wall clock when the node was last heard by this replica; 0 = never. */
+/* Whether some replica has a session with the node now. */
+bool ticker_connected(const struct ticker *ticker, const char *node);
+
+/* Wall clock when this replica last heard, or heard of, the node; 0 = never. */
 int64_t ticker_heard_wall_ms(const struct ticker *ticker, const char *node);
 
 #endif

@@ -61,6 +61,14 @@ static void applied(void *arg)
         kit->also->applied(kit->also->arg);
 }
 
+static void told(const uint8_t *bytes, size_t len, void *arg)
+{
+    const struct engine_kit *kit = arg;
+
+    if (kit->also && kit->also->told)
+        kit->also->told(bytes, len, kit->also->arg);
+}
+
 static void leader(bool leading, void *arg)
 {
     ((struct engine_kit *)arg)->leading = leading;
@@ -149,7 +157,8 @@ static bool is_ready(const struct engine_kit *kit)
 
 int engine_kit_open(struct engine_kit *kit, bool with_history)
 {
-    const struct engine_hooks hooks = {restored, changed, applied, leader, history_at, health, kit};
+    const struct engine_hooks hooks = {restored,   changed, applied, leader,
+                                       history_at, told,    health,  kit};
     int r;
 
     kit->leading = false;

@@ -48,6 +48,11 @@ static void applied(void *arg)
     service_flush(kit->service);
 }
 
+static void told(const uint8_t *bytes, size_t len, void *arg)
+{
+    service_told(((struct service_kit *)arg)->service, bytes, len);
+}
+
 static int offload(void (*work)(void *arg), void (*done)(int r, void *arg), void *arg,
                    void *offload_arg)
 {
@@ -71,7 +76,8 @@ void service_kit_init(struct service_kit *kit, uint32_t n_uids)
     deps.hub = kit->hub;
     deps.history = kit->engine.history;
     assert_int_equal(service_new(&options, &deps, &kit->service), 0);
-    kit->hooks = (struct engine_hooks){.change = changed, .applied = applied, .arg = kit};
+    kit->hooks = (struct engine_hooks){
+        .change = changed, .applied = applied, .told = told, .arg = kit};
     kit->engine.also = &kit->hooks;
     service_leading(kit->service, true);
 }

@@ -11,7 +11,10 @@
 #include <cmocka.h>
 
 #include "leased/fsm/fsm.h"
+#include "leased/service/session.h"
 #include "tests/lib/service_kit.h"
+#include "xce/v1/command.pb-c.h"
+#include "xce/v1/replica.pb-c.h"
 
 static int setup(void **state)
 {
@@ -202,6 +205,12 @@ static void session_reports_of_what_is_not_change_nothing(void **state)
 
 /* ---- who does not read ---- */
 
+static void beat(struct service_kit *kit, struct kit_stream *stream)
+{
+    kit_stream_beat(stream, 0);
+    service_kit_settle(kit);
+}
+
 static void session_that_does_not_read_gets_no_more_acks(void **state)
 {
     struct kit_stream stream;
@@ -209,16 +218,122 @@ static void session_that_does_not_read_gets_no_more_acks(void **state)
 
     begin(*state, &stream, "n2");
     acks = stream.n_acks;
-    kit_stream_beat(&stream, 0);
+    beat(*state, &stream);
     assert_int_equal(stream.n_acks, acks + 1);
     stream.full = true;
-    for (int i = 0; i < 1000; i++)
-        kit_stream_beat(&stream, 0);
+    for (int i = 0; i < 100; i++)
+        beat(*state, &stream);
     assert_int_equal(stream.n_acks, acks + 2);
     stream.full = false;
     service_node_session.writable(&stream.face);
-    kit_stream_beat(&stream, 0);
+    beat(*state, &stream);
     assert_int_equal(stream.n_acks, acks + 3);
+    kit_stream_end(&stream);
+}
+
+/* ---- what replicas tell each other ---- */
+
+static bool connected(const struct service_kit *kit, const char *name)
+{
+    Xce__V1__Node message = XCE__V1__NODE__INIT;
+
+    session_fill(kit->service, name, &message);
+    return message.connected;
+}
+
+static void session_is_connected_until_it_hangs_up(void **state)
+{
+    struct kit_stream stream;
+
+    begin(*state, &stream, "n2");
+    assert_true(connected(*state, "n2"));
+    kit_stream_end(&stream);
+    service_kit_settle(*state);
+    assert_false(connected(*state, "n2"));
+}
+
+/* As another replica does it. */
+static void tell(struct service_kit *kit, const char *node, uint64_t session, bool gone)
+{
+    Xce__V1__Told told = XCE__V1__TOLD__INIT;
+    Xce__V1__Heard heard = XCE__V1__HEARD__INIT, *all[] = {&heard};
+    uint8_t bytes[128];
+
+    heard.node.data = (uint8_t *)(uintptr_t)node;
+    heard.node.len = strlen(node);
+    heard.session = session;
+    told.heard = told.gone = all;
+    told.n_heard = !gone;
+    told.n_gone = gone;
+    service_told(kit->service, bytes, xce__v1__told__pack(&told, bytes));
+}
+
+static void node_at_another_replica_is_connected_as_long_as_it_is_told(void **state)
+{
+    tell(*state, "n1", 77, false);
+    assert_true(connected(*state, "n1"));
+    tell(*state, "n1", 76, true); /* of an older session: late */
+    assert_true(connected(*state, "n1"));
+    tell(*state, "n1", 77, true);
+    assert_false(connected(*state, "n1"));
+    /* A replica that dies says no more. */
+    tell(*state, "n1", 78, false);
+    service_kit_elapse(*state, 5000);
+    assert_true(connected(*state, "n1"));
+    service_kit_elapse(*state, 1500);
+    assert_false(connected(*state, "n1"));
+}
+
+static void node_at_another_replica_is_not_lost(void **state)
+{
+    struct service_kit *kit = *state;
+    struct kit_stream stream;
+    uint64_t number;
+
+    begin(kit, &stream, "n2");
+    number = stream.session;
+    kit_stream_end(&stream);
+    for (int i = 0; i < 20; i++) {
+        service_kit_elapse(kit, 2000);
+        tell(kit, "n2", number, false);
+    }
+    assert_int_equal(node(kit, "n2")->state, NODE_READY);
+}
+
+static void session_ends_when_the_node_has_begun_another_elsewhere(void **state)
+{
+    struct service_kit *kit = *state;
+    Xce__V1__Command command = XCE__V1__COMMAND__INIT;
+    Xce__V1__CmdHello hello = XCE__V1__CMD_HELLO__INIT;
+    char id[] = "0123456789abcdef0123456789abcdef";
+    struct kit_stream stream;
+    uint8_t bytes[256];
+
+    begin(kit, &stream, "n2");
+    hello.node.data = (uint8_t *)"n2";
+    hello.node.len = 2;
+    hello.machine_id.data = hello.boot_id.data = (uint8_t *)id;
+    hello.machine_id.len = hello.boot_id.len = strlen(id);
+    command.kind_case = XCE__V1__COMMAND__KIND_HELLO;
+    command.hello = &hello;
+    assert_int_equal(engine_kit_do(&kit->engine, bytes, xce__v1__command__pack(&command, bytes)),
+                     0);
+    service_kit_settle(kit);
+    assert_true(stream.finished);
+    assert_int_equal(stream.r, FSM_IGNORED);
+    kit_stream_end(&stream);
+}
+
+static void rubbish_from_another_replica_changes_nothing(void **state)
+{
+    static const uint8_t rubbish[] = {0x0a, 0x7f, 0xff, 0x00};
+    struct kit_stream stream;
+
+    begin(*state, &stream, "n2");
+    service_told(((struct service_kit *)*state)->service, rubbish, sizeof rubbish);
+    tell(*state, "no name", 5, false);
+    tell(*state, "", 5, false);
+    assert_true(connected(*state, "n2"));
     kit_stream_end(&stream);
 }
 
@@ -266,6 +381,7 @@ static void watermarks_of_many_nodes_are_all_told(void **state)
     service_kit_settle(kit);
     for (int i = 0; i < MANY; i++)
         kit_stream_beat(&streams[i], 1);
+    service_kit_settle(kit);
     service_kit_elapse(kit, 900); /* one round */
     service_kit_settle(kit);
     for (int i = 0; i < MANY; i++) {
@@ -323,6 +439,11 @@ int main(void)
         TEST(session_report_that_cannot_be_names_the_place),
         TEST(session_reports_of_what_is_not_change_nothing),
         TEST(session_that_does_not_read_gets_no_more_acks),
+        TEST(session_is_connected_until_it_hangs_up),
+        TEST(node_at_another_replica_is_connected_as_long_as_it_is_told),
+        TEST(node_at_another_replica_is_not_lost),
+        TEST(session_ends_when_the_node_has_begun_another_elsewhere),
+        TEST(rubbish_from_another_replica_changes_nothing),
         TEST(watermark_of_the_future_ends_nothing),
         TEST(watermarks_of_many_nodes_are_all_told),
         TEST(node_that_is_silent_is_lost),

@@ -1,0 +1,39 @@
+/* What replicas tell each other beside the log: which nodes speak and have done so under which session, and what a node is
+ * to do at once.
+ *
+ * A node's heartbeat is answered when the leader has been told of it and has made sure that it still leads: a node that is
+ * answered is one that the cluster hears. Beats that come while one round is under way go together in the next. */
+#ifndef XCE_LEASED_SERVICE_TELL_H
+#define XCE_LEASED_SERVICE_TELL_H
+
+#include <stdint.h>
+#include <sys/queue.h>
+
+#include "leased/service/service.h"
+
+struct tell;
+
+/* A heartbeat that waits for its answer; lives in its session. All zero: none waits. */
+struct beat {
+    TAILQ_ENTRY(beat) link;
+    struct beat_list *on;
+    const char *node; /* the session's */
+    uint64_t session, watermark, seq;
+};
+TAILQ_HEAD(beat_list, beat);
+
+/* ack is called for each beat that was told and confirmed, never inside tell_beat. 0; -ENOMEM. */
+int tell_new(struct service *service, void (*ack)(struct beat *beat), struct tell **ret);
+void tell_free(struct tell *tell);
+
+/* node, session, watermark and seq are set. A beat of the same session that still waits is replaced. */
+void tell_beat(struct tell *tell, struct beat *beat);
+/* The session ends: it is not answered any more, and the others hear that the node has hung up. */
+void tell_gone(struct tell *tell, struct beat *beat);
+/* Ask whoever has the node's session to have it swept. */
+void tell_sweep(struct tell *tell, const char *node, const ProtobufCBinaryData *reason);
+
+/* Try again what could not be said. */
+void tell_elapse(struct tell *tell);
+
+#endif
