@@ -153,6 +153,8 @@ static void asked(struct noded *n, bool failed, const struct verdicts *found, vo
     p->end = (struct sweep){
         .places = &n->guarder.places,
         .ids = {p->numbers[0], p->numbers[p->n_numbers - 1], may_end, p},
+        .uids = p->numbers,
+        .n_uids = p->n_numbers,
         .remove = true,
         .wait_ms = KILL_WAIT_MS,
     };

@@ -22,6 +22,7 @@
 #include "common/clock.h"
 #include "common/mem.h"
 #include "noded/sweep/kinds.h"
+#include "noded/sweep/uids.h"
 
 #define STATUS_FIRST    (16u << 10)
 #define STATUS_MAX      (2u << 20) /* 65,536 groups of 11 characters, and more */
@@ -29,6 +30,7 @@
 #define BORROWERS_MAX   256
 #define BORROWER_LOOKS  3
 #define BORROWER_GAP_NS 15000000L
+#define ONE_ENTRY       40 /* room for one of struct dirent64 with the number of a process, not for two */
 
 /* How a process bears an id. */
 enum bears {
@@ -110,7 +112,7 @@ static enum bears status_bears(struct proc_walk *w, pid_t pid, struct proc_statu
     enum bears bears = BEARS_NOT;
     uint32_t group;
 
-    if (st->state == 'Z' || st->state == 'X')
+    if (st->state == 'Z' || st->state == 'X' || uids_is_helper(pid))
         return BEARS_NOT;
     for (int i = 0; i < 4; i++) {
         if (sweep_wants(w->sweep, st->uids[i])) {
@@ -240,7 +242,7 @@ static void process_end(struct proc_walk *w, pid_t pid)
 static void process_look(struct proc_walk *w, pid_t pid)
 {
     uint32_t uid = 0;
-    int r = process_bears(w, pid, &uid);
+    int r = uids_is_helper(pid) ? BEARS_NOT : process_bears(w, pid, &uid);
 
     if (r < 0 && !gone(r))
         sweep_failed(w->sweep, "processes", r);
@@ -290,23 +292,47 @@ static void waiting_end(struct proc_walk *w)
     }
 }
 
+/* Entries come one by one and each is looked at before the next is asked for: what forks and ends without rest is hardly
+ * ever there any more when a list of a thousand names has come and been gone through. 0; -errno. */
+static int pids_look(struct proc_walk *w)
+{
+    union {
+        struct dirent64 entry;
+        char bytes[sizeof(struct dirent64)];
+    } one;
+    size_t room = ONE_ENTRY;
+
+    for (;;) {
+        ssize_t n = getdents64(w->proc_fd, &one, room);
+        if (n < 0 && errno == EINVAL && room < sizeof(one)) {
+            room = sizeof(one); /* a name that does not fit, none of a process */
+            continue;
+        }
+        if (n <= 0)
+            return n < 0 ? -errno : 0;
+        for (ssize_t at = 0; at < n;) {
+            struct dirent64 *entry = (struct dirent64 *)(void *)(one.bytes + at);
+            pid_t pid = proc_parse_pid(entry->d_name);
+            at += entry->d_reclen;
+            if (pid)
+                process_look(w, pid);
+        }
+        room = ONE_ENTRY;
+    }
+}
+
 static void walk_all(struct proc_walk *w)
 {
-    auto_closedir DIR *dir = opendir(w->sweep->places->proc);
-    struct dirent *entry;
+    auto_close int fd = open(w->sweep->places->proc, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int r;
 
-    if (!dir) {
-        sweep_failed(w->sweep, w->sweep->places->proc, errno);
-        return;
+    w->proc_fd = fd;
+    r = fd < 0 ? -errno : pids_look(w);
+    if (r < 0) {
+        sweep_failed(w->sweep, w->sweep->places->proc, r);
+        if (fd < 0)
+            return;
     }
-    w->proc_fd = dirfd(dir);
-    while ((errno = 0, entry = readdir(dir))) {
-        pid_t pid = proc_parse_pid(entry->d_name);
-        if (pid)
-            process_look(w, pid);
-    }
-    if (errno)
-        sweep_failed(w->sweep, w->sweep->places->proc, errno);
     borrowers_end(w);
     waiting_end(w);
 }

@@ -71,7 +71,8 @@ enum sweep_stages {
 struct sweep {
     const struct sweep_places *places;
     struct sweep_ids ids;
-    /* SWEEP_SLICES needs to name them: the uids themselves. Borrowed; may be NULL without that stage. */
+    /* SWEEP_SLICES needs to name them: the uids themselves. SWEEP_RUNNING ends all of them at one blow. Borrowed; without
+     * them the processes are ended one by one. */
     const uint32_t *uids;
     size_t n_uids;
     bool remove;     /* else only look */

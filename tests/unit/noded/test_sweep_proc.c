@@ -181,6 +181,56 @@ static void become_bomb(uint32_t id)
             (void)sched_yield();
 }
 
+#define CHAIN_MS 60000 /* by then it ends by itself, should a test fail */
+
+static int64_t chain_end_ms;
+static char chain_stacks[16][16384] __attribute__((aligned(16)));
+
+/* Never there for longer than it takes to fork: each generation ends as soon as it has a child. */
+static void chain_by_fork(void)
+{
+    while (clock_mono_ms() < chain_end_ms)
+        if (fork() > 0)
+            _exit(0);
+    _exit(0);
+}
+
+/* The same as fast as it gets: memory is shared, no table of pages is copied. */
+static int chain_link(void *arg)
+{
+    unsigned n = (unsigned)(uintptr_t)arg + 1;
+
+    if (n % 1024 == 0 && clock_mono_ms() >= chain_end_ms)
+        return 0;
+    (void)clone(chain_link, chain_stacks[n % 15 + 1], CLONE_VM | SIGCHLD, (void *)(uintptr_t)n);
+    return 0;
+}
+
+static void chain_by_clone(void)
+{
+    _exit(chain_link(NULL));
+}
+
+static int chain_life[2];
+static void (*chain)(void);
+
+/* Somebody else takes in the orphans and has them vanish at once. */
+static void become_father_of_a_chain(uint32_t id)
+{
+    chain_end_ms = clock_mono_ms() + CHAIN_MS;
+    die_unless(prctl(PR_SET_CHILD_SUBREAPER, 1));
+    (void)signal(SIGCHLD, SIG_IGN);
+    if (fork() == 0) {
+        (void)close(chain_life[0]);
+        become_all(id);
+        if (fork() > 0)
+            _exit(0);
+        fixture_ready();
+        chain();
+    }
+    (void)close(chain_life[1]);
+}
+
 static void sweep_it(struct fixture *f)
 {
     sweep_run(&f->sweep, SWEEP_RUNNING);
@@ -268,6 +318,42 @@ static void proc_fork_bomb_ends(void **state)
     assert_int_equal(fixture_reap(pid), SIGKILL);
 }
 
+/* Clean is said only when no generation is left: nobody holds the pipe. */
+static void chain_ends(struct fixture *f, void (*of)(void), const char *name)
+{
+    struct pollfd life = {.events = 0};
+    bool dead = false;
+    pid_t father;
+
+    chain = of;
+    assert_return_code(pipe2(chain_life, O_CLOEXEC), errno);
+    father = fixture_plant(become_father_of_a_chain, f->uids[0]);
+    (void)close(chain_life[1]);
+    life.fd = chain_life[0];
+    for (int i = 0; i < 20 && !dead; i++) {
+        sweep_it(f);
+        dead = poll(&life, 1, 0) == 1 && life.revents & POLLHUP;
+        if (!sweep_verdict(&f->sweep, f->uids[0]) && !dead)
+            fail_msg("%s: sweep %d calls it clean, but it runs", name, i);
+    }
+    if (!dead)
+        fail_msg("%s: it does not end", name);
+    sweep_it(f);
+    assert_clean(f);
+    assert_true(fixture_alive(father));
+    assert_int_equal(kill(father, SIGKILL), 0);
+    (void)fixture_reap(father);
+    (void)close(chain_life[0]);
+}
+
+static void proc_that_forks_and_ends_without_rest_ends(void **state)
+{
+    struct fixture *f = fixture_get(state);
+
+    chain_ends(f, chain_by_fork, "fork");
+    chain_ends(f, chain_by_clone, "clone");
+}
+
 static void proc_zombie_does_not_count(void **state)
 {
     struct fixture *f = fixture_get(state);
@@ -317,6 +403,7 @@ static void proc_sanctioned_between_look_and_kill_lives_on(void **state)
     /* The first look asks of the four uids and four gids; the look before the kill is told no. */
     struct fickle fickle = {f->uids[0], 8};
 
+    f->sweep.n_uids = 0; /* one by one */
     f->sweep.ids.has = fickle_has;
     f->sweep.ids.arg = &fickle;
     sweep_it(f);
@@ -444,6 +531,7 @@ int main(void)
         SWEEP_TEST(proc_each_holder_is_found_and_killed),
         SWEEP_TEST(proc_in_a_user_namespace_is_found_and_killed),
         SWEEP_TEST(proc_fork_bomb_ends),
+        SWEEP_TEST(proc_that_forks_and_ends_without_rest_ends),
         SWEEP_TEST(proc_zombie_does_not_count),
         SWEEP_TEST(proc_of_others_lives_on),
         SWEEP_TEST(proc_sanctioned_between_look_and_kill_lives_on),

@@ -1,0 +1,176 @@
+/* All processes of a uid at one blow.
+ *
+ * What forks and ends without rest may not be there when its pid has been read, and may have a child when the signal comes.
+ * kill(-1) of the kernel is whole instead: it goes through all processes under the lock that a fork takes, and a fork of one
+ * that has the signal fails. It means those that the caller may send to, so a child of ours takes on the uid, and nothing
+ * else, for that one call: the processes whose real or saved uid it is, in any namespace, and what lives in user namespaces
+ * that the uid has made. Whoever else bears the id is looked for one by one (proc.c).
+ *
+ * The child is asked uid by uid, each at the moment when it is still wanted. It keeps 0 as its saved uid to come back by, and
+ * sends only when it has made sure that no capability is in force. */
+#include "noded/sweep/uids.h"
+
+#include <errno.h>
+#include <linux/capability.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/mem.h"
+#include "noded/sweep/kinds.h"
+
+#ifdef SYS_setresuid32
+#define SETRESUID SYS_setresuid32
+#else
+#define SETRESUID SYS_setresuid
+#endif
+#define HELPERS_MAX 8
+
+static _Atomic pid_t helpers[HELPERS_MAX];
+
+bool uids_is_helper(pid_t pid)
+{
+    for (int i = 0; i < HELPERS_MAX; i++)
+        if (atomic_load(&helpers[i]) == pid)
+            return true;
+    return false;
+}
+
+/* ---- the child: system calls alone, as the parent has threads ---- */
+
+/* Whether a signal to all can reach nobody but that uid. */
+static bool am_only(uint32_t uid)
+{
+    struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+    struct __user_cap_data_struct caps[_LINUX_CAPABILITY_U32S_3];
+
+    return getuid() == uid && geteuid() == uid && syscall(SYS_capget, &head, caps) == 0 &&
+           caps[0].effective == 0 && caps[1].effective == 0;
+}
+
+static int end_all_of(uint32_t uid)
+{
+    int r = 0;
+
+    if (uid == 0 || uid == UINT32_MAX || syscall(SETRESUID, uid, uid, 0) < 0)
+        return -EPERM;
+    if (!am_only(uid))
+        r = -EPERM;
+    else if (kill(-1, SIGKILL) < 0 && errno != ESRCH)
+        r = -errno;
+    if (syscall(SETRESUID, 0, 0, 0) < 0)
+        _exit(1);
+    return r;
+}
+
+static _Noreturn void helper_serve(int fd)
+{
+    uint32_t uid;
+
+    while (read(fd, &uid, sizeof(uid)) == (ssize_t)sizeof(uid) && uid) {
+        int r = end_all_of(uid);
+        if (write(fd, &r, sizeof(r)) != (ssize_t)sizeof(r))
+            break;
+    }
+    _exit(0);
+}
+
+/* ---- the parent ---- */
+
+struct helper {
+    _Atomic pid_t *place; /* of its pid among helpers */
+    pid_t pid;
+    int fd;
+};
+
+static _Atomic pid_t *place_take(void)
+{
+    for (int i = 0; i < HELPERS_MAX; i++) {
+        pid_t none = 0;
+        if (atomic_compare_exchange_strong(&helpers[i], &none, -1))
+            return &helpers[i];
+    }
+    return NULL;
+}
+
+/* No handler of ours may run in the child. */
+static pid_t fork_deaf(void)
+{
+    sigset_t all, before;
+    pid_t pid;
+
+    (void)sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+    pid = fork();
+    if (pid != 0)
+        (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return pid;
+}
+
+static int helper_start(struct helper *h)
+{
+    int fds[2];
+
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) < 0)
+        return -errno;
+    h->place = place_take();
+    h->pid = h->place ? fork_deaf() : -1;
+    if (h->pid == 0)
+        helper_serve(fds[1]);
+    (void)mem_close(fds[1]);
+    h->fd = fds[0];
+    if (h->pid > 0) {
+        atomic_store(h->place, h->pid);
+        return 0;
+    }
+    int r = h->place ? -errno : -EBUSY;
+    if (h->place)
+        atomic_store(h->place, 0);
+    (void)close(h->fd);
+    return r;
+}
+
+static int helper_ask(const struct helper *h, uint32_t uid)
+{
+    int r;
+
+    if (send(h->fd, &uid, sizeof(uid), MSG_NOSIGNAL) < 0)
+        return -errno;
+    return read(h->fd, &r, sizeof(r)) == (ssize_t)sizeof(r) ? r : -EIO;
+}
+
+static void helper_stop(struct helper *h)
+{
+    uint32_t end = 0;
+
+    (void)send(h->fd, &end, sizeof(end), MSG_NOSIGNAL);
+    (void)close(h->fd);
+    while (waitpid(h->pid, NULL, 0) < 0 && errno == EINTR)
+        continue;
+    atomic_store(h->place, 0);
+}
+
+void sweep_uids(struct sweep *sweep)
+{
+    struct helper helper = {.fd = -1};
+    int r;
+
+    if (!sweep->remove || sweep->n_uids == 0)
+        return;
+    r = helper_start(&helper);
+    if (r < 0) {
+        sweep_failed(sweep, "a process to end all of a uid", r);
+        return;
+    }
+    for (size_t i = 0; r == 0 && i < sweep->n_uids; i++)
+        if (sweep_wants(sweep, sweep->uids[i]))
+            r = helper_ask(&helper, sweep->uids[i]);
+    if (r < 0)
+        sweep_failed(sweep, "to end all of a uid", r);
+    helper_stop(&helper);
+}
