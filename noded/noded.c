@@ -430,6 +430,7 @@ static int folders_start(struct noded *n)
     (void)snprintf(n->pools_path, sizeof(n->pools_path), "%s/pools", s->state_dir);
     (void)snprintf(n->epochs_path, sizeof(n->epochs_path), "%s/epochs", s->state_dir);
     (void)snprintf(n->clean_path, sizeof(n->clean_path), "%s/clean", s->state_dir);
+    (void)snprintf(n->name_path, sizeof(n->name_path), "%s/name", s->state_dir);
     (void)snprintf(lock, sizeof(lock), "%s/lock", s->state_dir);
     r = fs_lock_file(lock, &n->lock_fd, &err);
     if (r < 0)
@@ -448,6 +449,33 @@ static void clean_take(struct noded *n)
         (void)fs_sync_parent(AT_FDCWD, n->clean_path);
 }
 
+/* What the map holds was told to a node of that name, and of that choice of names: to another one everything is told anew, or it
+ * would go on from a revision whose changes were not meant for it. */
+static void name_take(struct noded *n)
+{
+    auto_free char *text = NULL;
+    char now[TEXT_NODE_MAX + 16];
+    int r;
+
+    (void)snprintf(now, sizeof(now), "%s %s\n", n->node,
+                   n->settings->mirror == MIRROR_OWN ? "own" : "all");
+    r = fs_read_file(AT_FDCWD, n->name_path, sizeof(now), &text, NULL);
+    if (r == 0 && strcmp(text, now) == 0)
+        return;
+    if (n->complete)
+        log_notice(
+            LOG_FIELDS(.node = n->node),
+            "the map is of another name of this node, or of another Mirror: leased tells all "
+            "leases anew");
+    n->complete = n->clean_start = false;
+    n->revision = n->written = 0;
+    node_map_progress(n->map, 0, false); /* first: we may die before leased has told */
+    r = fs_write_file(AT_FDCWD, n->name_path, now, strlen(now), 0600);
+    if (r < 0)
+        log_error(NULL, "%s: cannot be written: %s; the next start will ask leased for all leases",
+                  n->name_path, err_text(r));
+}
+
 static int past_start(struct noded *n)
 {
     bool torn = false;
@@ -461,6 +489,7 @@ static int past_start(struct noded *n)
     r = noded_map_start(n, torn);
     if (r < 0)
         return r;
+    name_take(n);
     /* A map of the ranges that were known last: names of the range are ours, whether leased is there or not. */
     if (!node_map_exists(n->map))
         noded_map_shape(n);

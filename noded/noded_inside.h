@@ -65,7 +65,7 @@ struct noded {
     const struct noded_settings *settings;
     char node[TEXT_NODE_MAX + 1];
     char machine_id[FS_ID_BUF], boot_id[FS_ID_BUF];
-    char map_path[256], pools_path[256], epochs_path[256], clean_path[256];
+    char map_path[256], pools_path[256], epochs_path[256], clean_path[256], name_path[256];
     char prefix[NAME_PREFIX_MAX + 1]; /* "" = not known yet */
     const char *program;
     char *argv_accounts[3];

@@ -59,6 +59,8 @@ int noded_map_start(struct noded *n, bool torn)
         n->incarnation_len = 16;
     }
     n->heard_ms = (int64_t)past.heard_boot_ms;
+    if (n->heard_ms > n->started_ms) /* by another clock: of another time namespace, or machine */
+        n->heard_ms = 0;
     if (!*n->prefix)
         (void)snprintf(n->prefix, sizeof(n->prefix), "%s", past.prefix);
     return 0;

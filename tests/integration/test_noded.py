@@ -3,6 +3,7 @@
 own death and leased's. Needs root. No uid of a pool here is anybody's: each run has a range of its own."""
 import ctypes
 import os
+import re
 import signal
 import struct
 import subprocess
@@ -399,6 +400,41 @@ class NodedTest(unittest.TestCase):
         self.killed(child)
         self.free(lease)
 
+    def rename(self, name):
+        """The same machine under another name, as an administrator would: stop, noded.conf, start."""
+        self.assertEqual(self.noded.stop(), 0)
+        with open(self.noded.conf) as f:
+            text = f.read()
+        with open(self.noded.conf, "w") as f:
+            f.write(re.sub("(?m)^Node = .*$", "Node = %s" % name, text))
+        self.noded.start()
+
+    def test_renamed_node_ends_what_the_old_name_had(self):
+        """A lease is of the name. Under another one the machine does not run it, and does not prove it either."""
+        self.begin()
+        lease = self.acquire()
+        child = self.run_as(lease.uid, "sleep", "1000")
+        path = "/tmp/xce-test-noded.%d" % lease.uid
+        with open(path, "w"):
+            os.chown(path, lease.uid, lease.uid)
+        self.addCleanup(lambda: os.path.exists(path) and os.unlink(path))
+        self.rename("n2")
+        self.killed(child)
+        self.killed(self.run_as(lease.uid, "sleep", "1000"))
+        self.assertFalse(self.noded.record(lease.uid)[2] & 1, "the map still calls it here")
+        self.client.release(lease)
+        # n2 may have become a member by the strays it has found; it proves that for itself, and nothing for n1.
+        peer.until(lambda: all(m.proof == self.m["lease"].MEMBER_PROOF_CLEAN for m in self.lease(lease).nodes if m.node == "n2"),
+                   what="n2 to be clean")
+        self.assertEqual([m.proof for m in self.lease(lease).nodes if m.node == "n1"],
+                         [self.m["lease"].MEMBER_PROOF_PENDING])
+        # Its old name back, it sweeps and says so. The other name stays a witness till it has looked, too, or is fenced.
+        self.rename("n1")
+        peer.until(lambda: self.lease(lease).state == self.m["lease"].LEASE_STATE_RETIRED, what="n1 to be clean")
+        self.assertFalse(os.path.exists(path))
+        self.rename("n2")
+        self.free(lease)
+
     def test_validity_ends_what_is_here(self):
         self.begin(validity_ms=1500)
         lease = self.acquire()
@@ -419,6 +455,70 @@ class NodedTest(unittest.TestCase):
         time.sleep(1)
         self.noded.start()
         self.killed(child)
+
+    # ---- clocks ----
+
+    def test_validity_is_not_stretched_by_a_boot_clock_that_went_back(self):
+        """What the one before heard "in the future" (a machine resumed from a copy, another time namespace) counts for nothing."""
+        try:
+            subprocess.run(["unshare", "--time", "--boottime", "100000", "true"], check=True, capture_output=True)
+        except (OSError, subprocess.CalledProcessError):
+            self.skipTest("no time namespaces here")
+        self.noded.start(prefix=["unshare", "--time", "--boottime", "100000", "--"])
+        self.client.create_pool(first=FIRST, count=COUNT, cooldown_ms=1000, ready_timeout_ms=8000, validity_ms=2500)
+        self.ready()
+        lease = self.acquire()
+        child = self.run_as(lease.uid, "sleep", "1000")
+
+        def heard_ms():  # as the map has it for who comes after
+            with open(self.noded.map, "rb") as f:
+                return struct.unpack_from("<Q", f.read(4096), 2072)[0]
+        peer.until(lambda: heard_ms() > 100000 * 1000, what="the deadline to be kept")
+        self.leased.kill()
+        self.noded.kill()
+        self.noded.start()
+        self.killed(child)
+
+    def test_steps_of_the_wall_clock_change_nothing(self):
+        """A day back, a year on, thirty years back, under leased and noded: nothing ends early, everything ends in time."""
+        if os.environ.get("XCE_TEST_SANITIZED"):
+            self.skipTest("a sanitizer's runtime has to be loaded first")
+        step = os.path.join(self.leased.folder, "step")
+
+        def step_by(seconds):
+            with open(step, "r+b" if os.path.exists(step) else "wb") as f:
+                f.write(struct.pack("<q", seconds))
+        step_by(0)
+        preload = ["env", "LD_PRELOAD=" + os.path.join(peer.BUILD, "tests/lib/libwall_step.so"), "XCE_TEST_WALL_STEP=" + step]
+        self.leased.stop()
+        self.leased.preload = preload
+        self.leased.start()
+        self.noded.start(prefix=preload)
+        self.client.create_pool(first=FIRST, count=COUNT, cooldown_ms=1000, ready_timeout_ms=8000, validity_ms=60000,
+                                ttl_min_ms=1000)
+        self.ready()
+        held = self.acquire()
+        child = self.run_as(held.uid, "sleep", "1000")
+        day = 86400
+        for seconds in (-day, 365 * day, -30 * 365 * day):
+            short = self.acquire(ttl_ms=3000)
+            began = time.monotonic()
+            step_by(seconds)
+            said = len(self.noded.said())
+            other = self.acquire()
+            self.client.release(other)
+            self.free(other)
+            self.assertNotIn("stray", self.noded.said()[said:])
+            peer.until(lambda: self.lease(short) is None or self.lease(short).end_cause, what="the short lease to expire")
+            took = time.monotonic() - began
+            self.assertGreater(took, 2.9, "ended early by a step of %d s" % seconds)
+            self.assertLess(took, 8, "ended late by a step of %d s" % seconds)
+            self.free(short)
+            self.assertIsNone(child.poll())
+            self.assertEqual(self.lease(held).state, self.m["lease"].LEASE_STATE_ACTIVE)
+        self.client.release(held)
+        self.killed(child)
+        self.free(held)
 
     # ---- what can not be ----
 
