@@ -9,8 +9,14 @@
 
 #include "client/op.h"
 #include "client/settings.h"
+#include "common/address.h"
 #include "common/buf.h"
+#include "common/net/tls_keys.h"
 #include "common/text.h"
+
+enum {
+    SHAKE_MS = 3000,
+};
 
 static int64_t pick(int64_t asked, int64_t configured)
 {
@@ -35,6 +41,20 @@ static int take_servers(struct xce_client *client, const struct client_settings 
     return buf_take(&text, &client->servers_text, NULL);
 }
 
+static int load_keys(struct xce_client *client, const struct client_settings *settings,
+                     struct err *err)
+{
+    const struct tls_files files = {.certificate = settings->certificate,
+                                    .key = settings->key,
+                                    .ca = settings->ca,
+                                    .crl = settings->crl};
+    bool needed = false;
+
+    for (size_t i = 0; i < settings->servers.n; i++)
+        needed = needed || !address_is_unix(settings->servers.items[i]);
+    return needed ? tls_keys_new(client->loop, &files, NULL, NULL, &client->keys, err) : 0;
+}
+
 static int client_make(const struct xce_client_options *options, struct xce_client *client,
                        struct err *err)
 {
@@ -50,7 +70,8 @@ static int client_make(const struct xce_client_options *options, struct xce_clie
     r = take_servers(client, settings);
     if (r < 0)
         return r;
-    return loop_new(&client->loop);
+    r = loop_new(&client->loop);
+    return r < 0 ? r : load_keys(client, settings, err);
 }
 
 int xce_client_new(const struct xce_client_options *options, struct xce_client **ret,
@@ -118,6 +139,7 @@ void xce_client_free(struct xce_client *client)
         watch_orphan(LIST_FIRST(&client->watches));
     if (client->servers)
         close_channels(client);
+    tls_keys_free(client->keys);
     if (client->loop)
         loop_free(client->loop);
     conf_free(client->conf);
@@ -189,7 +211,10 @@ int client_channel(struct xce_client *client, struct grpc_channel **ret)
     struct client_server *server = &client->servers[client->current];
 
     if (!server->channel) {
-        int r = grpc_channel_new(client->loop, server->target, NULL, &server->channel);
+        /* Where there is another to ask, one that does not answer is not waited for. */
+        const struct grpc_limits limits = {.handshake_ms = client->n_servers > 1 ? SHAKE_MS : 0};
+        int r = grpc_channel_open(client->loop, server->target, client->keys, &limits,
+                                  &server->channel);
 
         if (r < 0)
             return r;

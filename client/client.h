@@ -12,6 +12,7 @@
 #include "xce/v1/common.pb-c.h"
 
 struct conf;
+struct tls_keys;
 
 struct client_server {
     const char *target;
@@ -21,6 +22,7 @@ struct client_server {
 struct xce_client {
     struct loop *loop;
     struct conf *conf;
+    struct tls_keys *keys; /* NULL: sockets only */
     char *servers_text;
     struct client_server *servers;
     size_t n_servers, current; /* current: the one that answered last */

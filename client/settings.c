@@ -1,11 +1,12 @@
 #include "client/settings.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/un.h>
 
+#include "common/address.h"
 #include "xce/client.h"
 
 static const struct conf_entry entries[] = {
@@ -18,33 +19,33 @@ static const struct conf_entry entries[] = {
     {"client", "ConnectTimeout", CONF_DURATION,
      offsetof(struct client_settings, connect_timeout_ms), .fallback = "10s", .min = 1,
      .max = 24 * 3600 * 1000, .help = "give up when no server could be reached for so long"},
+    {"client", "Certificate", CONF_PATH, offsetof(struct client_settings, certificate),
+     .fallback = "", .min = 0, .help = "PEM file of your certificate, for servers over TCP"},
+    {"client", "Key", CONF_PATH, offsetof(struct client_settings, key), .fallback = "", .min = 0,
+     .help = "PEM file of its key"},
+    {"client", "CA", CONF_PATH, offsetof(struct client_settings, ca), .fallback = "", .min = 0,
+     .help = "PEM file of the CAs that servers have their certificates from"},
+    {"client", "CRL", CONF_PATH, offsetof(struct client_settings, crl), .fallback = "", .min = 0,
+     .help = "PEM file of their revocation lists; empty: none is asked"},
 };
-
-int client_server_check(const char *text, struct err *err)
-{
-    const char *path;
-
-    if (strncmp(text, "unix:", 5) != 0)
-        return err_set(err, -EINVAL, "%s: a server is written unix:/PATH", text);
-    path = text + 5;
-    if (path[0] != '/')
-        return err_set(err, -EINVAL, "%s: the path of a socket begins with /", text);
-    if (strlen(path) >= sizeof((struct sockaddr_un *)NULL)->sun_path)
-        return err_set(err, -EINVAL, "%s: the path of a socket has at most %zu bytes", text,
-                       sizeof((struct sockaddr_un *)NULL)->sun_path - 1);
-    return 0;
-}
 
 static int check(const void *data, struct err *err)
 {
     const struct client_settings *settings = data;
 
+    bool needed = false;
+
     for (size_t i = 0; i < settings->servers.n; i++) {
-        int r = client_server_check(settings->servers.items[i], err);
+        int r = address_check_server(settings->servers.items[i], err);
 
         if (r < 0)
             return r;
+        needed = needed || !address_is_unix(settings->servers.items[i]);
     }
+    if (needed && !(settings->certificate[0] && settings->key[0] && settings->ca[0]))
+        return err_set(err, -EINVAL,
+                       "a server over TCP needs a certificate: client.Certificate, client.Key and "
+                       "client.CA, or XCE_CERT, XCE_KEY and XCE_CA");
     return 0;
 }
 
@@ -69,7 +70,7 @@ static int check_list(const char *origin, const char *text, struct err *err)
                            sizeof item - 1);
         memcpy(item, rest, len);
         item[len] = 0;
-        r = client_server_check(item, err);
+        r = address_check_server(item, err);
         if (r < 0)
             return err_prefix(err, r, "%s", origin);
         rest += len;
@@ -77,22 +78,34 @@ static int check_list(const char *origin, const char *text, struct err *err)
     return 0;
 }
 
+/* What the environment says, unless it is empty or we are a set-id program. */
+static size_t add(struct conf_override *overrides, size_t n, const char *key, const char *name)
+{
+    const char *value = secure_getenv(name);
+
+    if (!value || !value[0])
+        return n;
+    overrides[n] = (struct conf_override){"client", key, value, name};
+    return n + 1;
+}
+
 int client_settings_load(const char *path, const char *server, struct conf **ret, struct err *err)
 {
-    struct conf_override override = {"client", "Server", server, "--server"};
+    struct conf_override overrides[8] = {{"client", "Server", server, "--server"}};
+    size_t n = server ? 1 : 0;
 
-    if (!server) {
-        override.value = secure_getenv("XCE_SERVER");
-        override.origin = "XCE_SERVER";
-        if (override.value && !override.value[0])
-            override.value = NULL;
-    }
-    if (override.value) {
-        int r = check_list(override.origin, override.value, err);
+    if (!server)
+        n = add(overrides, n, "Server", "XCE_SERVER");
+    if (n > 0) {
+        int r = check_list(overrides[0].origin, overrides[0].value, err);
 
         if (r < 0)
             return r;
     }
-    return conf_load(&client_conf_table, path ? path : XCE_CONF_DEFAULT, path != NULL, &override,
-                     override.value ? 1 : 0, ret, err);
+    n = add(overrides, n, "Certificate", "XCE_CERT");
+    n = add(overrides, n, "Key", "XCE_KEY");
+    n = add(overrides, n, "CA", "XCE_CA");
+    n = add(overrides, n, "CRL", "XCE_CRL");
+    return conf_load(&client_conf_table, path ? path : XCE_CONF_DEFAULT, path != NULL, overrides, n,
+                     ret, err);
 }

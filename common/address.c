@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/un.h>
 
 #include "common/text.h"
 
@@ -68,6 +69,28 @@ int address_parse(const char *text, bool wildcard, struct address *ret, struct e
         return err_set(err, -EINVAL, "%s: \"%s\" is no host's name", text, ret->host);
     }
     return take_port(text, colon ? colon + 1 : ADDRESS_PORT_DEFAULT, ret, err);
+}
+
+bool address_is_unix(const char *text)
+{
+    return strncmp(text, "unix:", 5) == 0;
+}
+
+int address_check_server(const char *text, struct err *err)
+{
+    struct address address;
+    const char *path = text + 5;
+
+    if (!address_is_unix(text))
+        return address_parse(text, false, &address, NULL) == 0
+                   ? 0
+                   : err_set(err, -EINVAL, "%s: a server is written unix:/PATH or HOST:PORT", text);
+    if (path[0] != '/')
+        return err_set(err, -EINVAL, "%s: the path of a socket begins with /", text);
+    if (strlen(path) >= sizeof((struct sockaddr_un *)NULL)->sun_path)
+        return err_set(err, -EINVAL, "%s: the path of a socket has at most %zu bytes", text,
+                       sizeof((struct sockaddr_un *)NULL)->sun_path - 1);
+    return 0;
 }
 
 char *address_format(const struct address *address, char ret[static ADDRESS_TEXT_BUF])

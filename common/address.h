@@ -22,6 +22,11 @@ struct address {
 /* 0; -EINVAL, err says what is wrong with which address. wildcard: "*" is allowed. */
 int address_parse(const char *text, bool wildcard, struct address *ret, struct err *err);
 
+/* Whether text says where a leased is: "unix:" and an absolute path that fits a socket's address, or HOST:PORT.
+ * 0; -EINVAL with err. */
+int address_check_server(const char *text, struct err *err);
+bool address_is_unix(const char *text);
+
 /* As it would be written, brackets where they are needed. Returns ret. */
 char *address_format(const struct address *address, char ret[static ADDRESS_TEXT_BUF]);
 

@@ -19,7 +19,7 @@ enum {
 
 const struct option_entry ctl_global_options[] = {
     {"server", 0, OPTION_TEXT, offsetof(struct ctl_globals, server), "ADDRESS",
-     "where leased is: unix:/PATH (default: $XCE_SERVER, client.conf)", NULL},
+     "where leased is: unix:/PATH or HOST:PORT (default: $XCE_SERVER, client.conf)", NULL},
     {"config", 0, OPTION_TEXT, offsetof(struct ctl_globals, conf), "FILE",
      "read this instead of /etc/xce/client.conf", NULL},
     {"json", 0, OPTION_FLAG, offsetof(struct ctl_globals, json), NULL, "print JSON", NULL},

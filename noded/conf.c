@@ -1,10 +1,12 @@
 #include "noded/conf.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 #include <syslog.h>
 
+#include "common/address.h"
 #include "common/text.h"
 
 static const char *const level_words[] = {"error", "warning", "notice", "info", "debug", NULL};
@@ -14,7 +16,16 @@ static const char *const mirror_words[] = {"all", "own", NULL};
 
 static const struct conf_entry entries[] = {
     {"noded", "Server", CONF_LIST, AT(servers), "unix:/run/xce/leased.sock", .min = 1, .max = 16,
-     .restart = true, .help = "where leased is: unix:PATH, several in order of preference"},
+     .restart = true,
+     .help = "where leased is: unix:PATH or HOST:PORT, several in order of preference"},
+    {"noded", "Certificate", CONF_PATH, AT(certificate), "", .min = 0, .restart = true,
+     .help = "PEM file of this node's certificate, for servers over TCP"},
+    {"noded", "Key", CONF_PATH, AT(key), "", .min = 0, .restart = true,
+     .help = "PEM file of its key"},
+    {"noded", "CA", CONF_PATH, AT(ca), "", .min = 0, .restart = true,
+     .help = "PEM file of the CAs that servers have their certificates from"},
+    {"noded", "CRL", CONF_PATH, AT(crl), "", .min = 0, .restart = true,
+     .help = "PEM file of their revocation lists; empty: none is asked"},
     {"noded", "Node", CONF_STRING, AT(node), "", .max = TEXT_NODE_MAX, .restart = true,
      .help = "this node's name; empty: the host's name"},
     {"noded", "RuntimeDir", CONF_PATH, AT(runtime_dir), "/run/xce", .min = 1, .max = 200,
@@ -41,22 +52,26 @@ static const struct conf_entry entries[] = {
      .help = "error, warning, notice, info or debug"},
 };
 
-static int check_server(const char *server, struct err *err)
+static int check_servers(const struct noded_settings *noded, struct err *err)
 {
-    /* The limit of a socket's address. */
-    if (strncmp(server, "unix:/", 6) == 0 && strlen(server + 5) <= 107)
-        return 0;
-    return err_set(err, -EINVAL, "noded.Server: \"%s\" is not unix:/PATH of at most 107 bytes",
-                   server);
+    bool needed = false;
+
+    for (size_t i = 0; i < noded->servers.n; i++) {
+        if (address_check_server(noded->servers.items[i], err) < 0)
+            return err_prefix(err, -EINVAL, "noded.Server");
+        needed = needed || !address_is_unix(noded->servers.items[i]);
+    }
+    if (needed && !(noded->certificate[0] && noded->key[0] && noded->ca[0]))
+        return err_set(err, -EINVAL,
+                       "noded.Server: one over TCP needs noded.Certificate, noded.Key, noded.CA");
+    return 0;
 }
 
 static int check(const void *settings, struct err *err)
 {
     const struct noded_settings *noded = settings;
-    int r = 0;
+    int r = check_servers(noded, err);
 
-    for (size_t i = 0; r == 0 && i < noded->servers.n; i++)
-        r = check_server(noded->servers.items[i], err);
     for (size_t i = 0; r == 0 && i < noded->local_roots.n; i++) {
         const char *root = noded->local_roots.items[i];
         r = text_check_path(root, strlen(root), err);

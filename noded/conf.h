@@ -14,8 +14,9 @@ enum noded_mirror {
 };
 
 struct noded_settings {
-    struct conf_list servers; /* "unix:/path" */
-    const char *node;         /* "" = the host's name */
+    struct conf_list servers;                 /* "unix:/path", "host:port" */
+    const char *certificate, *key, *ca, *crl; /* "" = none */
+    const char *node;                         /* "" = the host's name */
     const char *runtime_dir, *state_dir;
     int mirror; /* enum noded_mirror */
     struct conf_list local_roots;

@@ -13,6 +13,7 @@ static const struct program program = {
     .conf_path = NODED_CONF_PATH,
     .conf = &noded_conf,
     .log_level = noded_conf_log_level,
+    .check = noded_tls_check,
 };
 
 int main(int argc, char **argv)

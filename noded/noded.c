@@ -274,10 +274,13 @@ static void status_tell(struct noded *n)
     char text[sizeof(n->status)];
 
     state_count(n->state, &c);
-    (void)snprintf(text, sizeof(text), "%s%s%s; %zu leases, %zu here, %zu to be swept, %zu dirty",
+    (void)snprintf(text, sizeof(text),
+                   "%s%s%.120s; %zu leases, %zu here, %zu to be swept, %zu dirty",
                    server ? node_word(n->as_node) : "no session: ", server ? " at " : "",
-                   server ? server : session_trouble(n->session), c.leases, c.here, c.ended,
-                   c.dirty);
+                   server       ? server
+                   : n->session ? session_trouble(n->session)
+                                : n->tls_trouble,
+                   c.leases, c.here, c.ended, c.dirty);
     if (strcmp(text, n->status) != 0)
         daemon_status("%s", text);
     memcpy(n->status, text, sizeof(text));
@@ -295,6 +298,7 @@ static void beat(void *arg)
         reload(n);
     noded_map_beat(n);
     noded_pools_beat(n);
+    noded_tls_beat(n);
     status_tell(n);
     memory_give_back(n);
     noded_touch(n);
@@ -329,6 +333,7 @@ static void reload(struct noded *n)
     } else {
         settings_take(n);
         noded_sweep_places(n);
+        noded_tls_reload(n);
         log_notice(LOG_FIELDS(.message_id = LOG_ID_RELOADED), "settings have been read again%s%s",
                    pending.len ? "; these need a restart: " : "", buf_str(&pending));
     }
@@ -359,7 +364,10 @@ static void stop(struct noded *n)
     loop_timer_start(n->patience, PATIENCE_MS, 0);
     accounts_free(n->accounts);
     n->accounts = NULL;
-    session_close(n->session, session_closed, n);
+    if (n->session)
+        session_close(n->session, session_closed, n);
+    else
+        noded_touch(n);
 }
 
 static void on_signal(int signum, void *arg)
@@ -496,7 +504,15 @@ static int past_start(struct noded *n)
     return noded_sweep_start(n);
 }
 
-static int session_start(struct noded *n)
+static void must(int r)
+{
+    if (r < 0) {
+        log_error(NULL, "the event loop: %s", err_text(r));
+        abort();
+    }
+}
+
+void noded_session_start(struct noded *n)
 {
     static const struct session_ops ops = {
         .hello = op_hello,
@@ -515,20 +531,9 @@ static int session_start(struct noded *n)
         .node = n->node,
         .servers = n->settings->servers.items,
         .n_servers = n->settings->servers.n,
+        .keys = n->keys,
     };
-    int r = session_new(n->loop, &options, &ops, n, &n->session);
-
-    if (r < 0)
-        log_error(NULL, "noded.Server: %s", err_text(r));
-    return r;
-}
-
-static void must(int r)
-{
-    if (r < 0) {
-        log_error(NULL, "the event loop: %s", err_text(r));
-        abort();
-    }
+    must(session_new(n->loop, &options, &ops, n, &n->session));
 }
 
 static void loop_start(struct noded *n)
@@ -551,6 +556,7 @@ static void loop_end(struct noded *n)
     if (!n->loop)
         return;
     accounts_free(n->accounts);
+    noded_tls_end(n);
     for (size_t i = 0; i < ARRAY_LEN(n->signals); i++)
         loop_signal_free(n->signals[i]);
     loop_timer_free(n->patience);
@@ -593,7 +599,9 @@ static int start(struct noded *n)
     guard_init(&n->guard,
                &(struct guard_limits){n->settings->guard_ms, n->settings->guard_idle_ms});
     r = past_start(n);
-    return r < 0 ? r : session_start(n);
+    if (r == 0)
+        noded_tls_start(n);
+    return r;
 }
 
 static void run(struct noded *n)

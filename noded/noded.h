@@ -3,6 +3,7 @@
 #define XCE_NODED_NODED_H
 
 struct conf;
+struct err;
 
 /* The one argument of the process that asks name services (collide_serve). */
 #define NODED_ACCOUNTS_OPTION "--ask-name-services"
@@ -10,5 +11,8 @@ struct conf;
 /* Run with these settings; *conf may be replaced by a reload. program: how to start this program again, for the process that
  * asks name services. The exit code: 0 told to stop; 1 could not start, which was logged. */
 int noded_run(struct conf **conf, const char *program);
+
+/* For --check-config: what the files are worth that settings name. 0; -EINVAL with err. */
+int noded_tls_check(const void *settings, struct err *err);
 
 #endif

@@ -74,6 +74,9 @@ struct noded {
     struct state *state;
     struct epochs *epochs;
     struct node_map *map;
+    struct tls_keys *keys; /* NULL: no server over TCP, or no certificate yet */
+    char tls_trouble[256];
+    int64_t tls_retry_ms;
     struct session *session;
     struct accounts *accounts;
     struct loop_soon *soon;   /* noded_settle */
@@ -138,6 +141,7 @@ struct noded {
 
 /* Something has happened: do what follows from it, soon. */
 void noded_touch(struct noded *n);
+void noded_session_start(struct noded *n);
 /* A job on another thread: work(arg) there, then done(r, arg) here. */
 void noded_offload(struct noded *n, void (*work)(void *arg), void (*done)(int r, void *arg),
                    void *arg);
@@ -159,6 +163,15 @@ void noded_nscd_settle(struct noded *n, int64_t now_ms);
 int64_t noded_nscd_next_ms(const struct noded *n);
 /* nscd runs and has not forgotten yet what the map does not say any more. */
 bool noded_nscd_behind(const struct noded *n);
+
+/* ---- noded_tls.c ---- */
+
+/* Begin the session; where a server over TCP asks for a certificate, when there is one: what is wrong is in the log, and
+ * it is tried again. All else that noded does goes on meanwhile. */
+void noded_tls_start(struct noded *n);
+void noded_tls_beat(struct noded *n);
+void noded_tls_reload(struct noded *n);
+void noded_tls_end(struct noded *n);
 
 /* ---- noded_epochs.c ---- */
 

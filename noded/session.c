@@ -41,6 +41,7 @@ struct session {
     size_t n_servers, server; /* the one in use */
     int64_t retry_min_ms, retry_max_ms, retry_ms;
 
+    struct tls_keys *keys;
     struct grpc_channel *channel;
     struct grpc_request *request;
     struct loop_timer *timer; /* next attempt; welcome overdue; heartbeat */
@@ -362,7 +363,7 @@ static void attempt(struct session *s)
 
     s->blocked = false;
     if (!s->channel)
-        r = grpc_channel_new(s->loop, s->servers[s->server], &limits, &s->channel);
+        r = grpc_channel_open(s->loop, s->servers[s->server], s->keys, &limits, &s->channel);
     if (r == 0)
         r = grpc_request_start(s->channel, METHOD, 0, NULL, &events, s, &s->request);
     if (r < 0) {
@@ -402,6 +403,7 @@ int session_new(struct loop *loop, const struct session_options *options,
     s->ops = *ops;
     s->arg = arg;
     s->node = mem_must_strdup(options->node);
+    s->keys = options->keys;
     for (size_t i = 0; i < options->n_servers; i++)
         s->servers[s->n_servers++] = mem_must_strdup(options->servers[i]);
     s->retry_min_ms = options->retry_min_ms ? options->retry_min_ms : 100;
@@ -429,12 +431,12 @@ void session_close(struct session *s, void (*done)(void *arg), void *arg)
 
 const char *session_server(const struct session *s)
 {
-    return s->welcomed ? s->servers[s->server] : NULL;
+    return s && s->welcomed ? s->servers[s->server] : NULL;
 }
 
 const char *session_trouble(const struct session *s)
 {
-    return s->trouble;
+    return s ? s->trouble : "";
 }
 
 /* ---- what is said ---- */

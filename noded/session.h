@@ -13,6 +13,7 @@
 #include "noded/state.h"
 
 struct loop;
+struct tls_keys;
 struct session;
 
 #define SESSION_INCARNATION_MAX 32
@@ -66,8 +67,9 @@ struct session_ops {
 
 struct session_options {
     const char *node;           /* name */
-    const char *const *servers; /* "unix:/path", in order of preference */
+    const char *const *servers; /* "unix:/path", "host:port", in order of preference */
     size_t n_servers;
+    struct tls_keys *keys;              /* for those over TCP; outlives the session */
     int64_t retry_min_ms, retry_max_ms; /* between attempts [100, 5000] */
 };
 
@@ -79,7 +81,7 @@ void session_close(struct session *session, void (*done)(void *arg), void *arg);
 /* End this session and begin another (what is known here is not enough any more). */
 void session_again(struct session *session, const char *why);
 
-/* Whether there is a session now, and with whom: NULL = none. */
+/* Whether there is a session now, and with whom: NULL = none. These two take NULL. */
 const char *session_server(const struct session *session);
 /* Why there is none: the last error; "" = none yet. */
 const char *session_trouble(const struct session *session);

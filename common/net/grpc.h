@@ -167,6 +167,10 @@ int grpc_channel_new(struct loop *loop, const char *target, const struct grpc_li
 int grpc_channel_tls_new(struct loop *loop, const char *address, struct tls_keys *keys,
                          const char *peer, const struct grpc_limits *limits,
                          struct grpc_channel **ret);
+/* Whichever of the two `server` asks for: "unix:/path", or "host:port" of any replica. keys may be NULL: -ENOKEY where they
+ * are needed. */
+int grpc_channel_open(struct loop *loop, const char *server, struct tls_keys *keys,
+                      const struct grpc_limits *limits, struct grpc_channel **ret);
 /* Ends every request with CANCELLED, then frees. done may be NULL. */
 void grpc_channel_close(struct grpc_channel *channel, void (*done)(void *arg), void *arg);
 

@@ -687,6 +687,14 @@ int grpc_channel_tls_new(struct loop *loop, const char *address, struct tls_keys
     return 0;
 }
 
+int grpc_channel_open(struct loop *loop, const char *server, struct tls_keys *keys,
+                      const struct grpc_limits *limits, struct grpc_channel **ret)
+{
+    if (address_is_unix(server))
+        return grpc_channel_new(loop, server, limits, ret);
+    return keys ? grpc_channel_tls_new(loop, server, keys, CERT_URI_REPLICA, limits, ret) : -ENOKEY;
+}
+
 void grpc_channel_close(struct grpc_channel *channel, void (*done)(void *arg), void *arg)
 {
     struct connection *connection;

@@ -117,7 +117,6 @@ struct tcp_attempt {
     struct loop *loop;
     tcp_connected_fn fn;
     void *arg;
-    char text[ADDRESS_TEXT_BUF];
     struct lookup *lookup;        /* the name is being looked up */
     struct addrinfo *list, *next; /* next: not tried yet */
     int fd;                       /* being connected; -1 = none */
@@ -171,7 +170,7 @@ static void tell(struct tcp_attempt *attempt, int fd)
 
 static void set_why(struct tcp_attempt *attempt, const char *what)
 {
-    (void)snprintf(attempt->why, sizeof attempt->why, "%s: %s", attempt->text, what);
+    (void)snprintf(attempt->why, sizeof attempt->why, "%s", what);
 }
 
 static void connected(struct tcp_attempt *attempt)
@@ -186,13 +185,9 @@ static void connected(struct tcp_attempt *attempt)
 
 static void try_next(struct tcp_attempt *attempt);
 
-static void failed_one(struct tcp_attempt *attempt, const struct sockaddr *address, socklen_t len,
-                       int error)
+static void failed_one(struct tcp_attempt *attempt, int error)
 {
-    char peer[TCP_PEER_BUF];
-
-    (void)snprintf(attempt->why, sizeof attempt->why, "%s: connect: %s",
-                   tcp_format(address, len, peer), err_text(error));
+    (void)snprintf(attempt->why, sizeof attempt->why, "connect: %s", err_text(error));
     stop_socket(attempt);
 }
 
@@ -209,9 +204,7 @@ static void ready(int fd, unsigned events, void *arg)
         connected(attempt);
         return;
     }
-    (void)snprintf(attempt->why, sizeof attempt->why, "%s: connect: %s", attempt->text,
-                   err_text(error));
-    stop_socket(attempt);
+    failed_one(attempt, error);
     try_next(attempt);
 }
 
@@ -224,11 +217,11 @@ static bool begin(struct tcp_attempt *attempt, const struct addrinfo *info)
     if (attempt->fd < 0 || setsockopt(attempt->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) < 0 ||
         (connect(attempt->fd, info->ai_addr, info->ai_addrlen) < 0 && errno != EINPROGRESS &&
          errno != EINTR)) {
-        failed_one(attempt, info->ai_addr, info->ai_addrlen, errno);
+        failed_one(attempt, errno);
         return false;
     }
     if (loop_poll_new(attempt->loop, attempt->fd, POLLOUT, ready, attempt, &attempt->poll) < 0) {
-        failed_one(attempt, info->ai_addr, info->ai_addrlen, ENOMEM);
+        failed_one(attempt, ENOMEM);
         return false;
     }
     if (attempt->next)
@@ -296,7 +289,6 @@ int tcp_connect(struct loop *loop, const char *text, int64_t timeout_ms, tcp_con
     attempt->fn = fn;
     attempt->arg = arg;
     attempt->fd = -1;
-    (void)address_format(&address, attempt->text);
     r = loop_timer_new(loop, one_is_slow, attempt, &attempt->one);
     if (r == 0)
         r = loop_timer_new(loop, too_late, attempt, &attempt->all);

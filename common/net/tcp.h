@@ -21,7 +21,7 @@ struct tcp_attempt;
 int tcp_listen(const char *address, int ret_fds[static TCP_LISTEN_MAX], size_t *ret_n,
                struct err *err);
 
-/* Once, from the loop. fd >= 0: connected, the callee's; else a negative errno, why says at which address. */
+/* Once, from the loop. fd >= 0: connected, the callee's; else a negative errno, why says more. */
 typedef void (*tcp_connected_fn)(int fd, const char *why, void *arg);
 
 /* Connect to the first address of "host:port" that takes it, within timeout_ms in all. A look-up that hangs keeps a thread,

@@ -1,6 +1,5 @@
 #include "common/net/tls_keys.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,6 +32,7 @@ struct tls_keys {
     void *arg;
     struct tls_members members;
     size_t n_held;
+    bool over; /* goes with the last that holds it */
     struct loop_timer *timer;
     struct look used[FILES]; /* at the last attempt to load */
     struct look seen[FILES]; /* at the last look */
@@ -214,16 +214,23 @@ int tls_keys_new(struct loop *loop, const struct tls_files *files, tls_news_fn n
     return 0;
 }
 
-void tls_keys_free(struct tls_keys *keys)
+static void keys_end(struct tls_keys *keys)
 {
-    if (!keys)
-        return;
-    assert(keys->n_held == 0);
     loop_timer_free(keys->timer);
     tls_context_unref(keys->context);
     for (int i = 0; i < FILES; i++)
         free(keys->paths[i]);
     free(keys);
+}
+
+void tls_keys_free(struct tls_keys *keys)
+{
+    if (!keys)
+        return;
+    keys->over = true;
+    keys->news = NULL;
+    if (keys->n_held == 0)
+        keys_end(keys);
 }
 
 const struct cert_identity *tls_keys_identity(const struct tls_keys *keys)
@@ -280,6 +287,10 @@ void tls_keys_hold(struct tls_keys *keys)
 
 void tls_keys_release(struct tls_keys *keys)
 {
-    if (--keys->n_held == 0)
+    if (--keys->n_held > 0)
+        return;
+    if (keys->over)
+        keys_end(keys);
+    else
         loop_timer_stop(keys->timer);
 }

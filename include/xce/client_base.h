@@ -54,7 +54,8 @@ XCE_API const char *xce_code_name(int code);
 
 /* All zero = the defaults. */
 struct xce_client_options {
-    /* Where leased is: "unix:/run/xce/leased.sock"; several, any of which may be asked, with commas between. NULL: the
+    /* Where leased is: "unix:/run/xce/leased.sock", or "ctl1:7623" over TLS (then the configuration or XCE_CERT, XCE_KEY
+     * and XCE_CA name the files of a certificate, its key, and the CA of the servers); several, any of which may be asked, with commas between. NULL: the
      * environment variable XCE_SERVER (not in a set-id process), else Server= of the configuration, else
      * XCE_SERVER_DEFAULT. */
     const char *server;

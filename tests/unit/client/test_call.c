@@ -450,6 +450,7 @@ static void call_client_options_are_checked(void **state)
     } cases[] = {
         {{.server = "tcp:localhost:1"}, "tcp:localhost:1: a server is written unix:"},
         {{.server = "unix:x"}, "unix:x: the path of a socket begins"},
+        {{.server = "ctl1:7623"}, "a server over TCP needs a certificate: client.Certificate"},
         {{.server = "unix:/a, http://b"}, "http://b: a server is written unix:"},
         {{.conf = "/nonexistent/client.conf"}, "/nonexistent/client.conf"},
     };

@@ -60,9 +60,32 @@ static void address_of_another_form_is_refused_by_name(void **state)
     assert_int_equal(address_parse(longest, false, &address, NULL), 0);
 }
 
+static void address_of_a_server_is_a_socket_or_a_host(void **state)
+{
+    static const char *const good[] = {"unix:/run/xce/leased.sock", "ctl1:7623", "ctl1", "[::1]"};
+    static const char *const bad[] = {"", "unix:", "unix:run", "/run/x", "http://ctl1:1", "*:7623"};
+    char longest[200];
+
+    (void)state;
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+        assert_int_equal(address_check_server(good[i], NULL), 0);
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct err err = {{0}};
+
+        if (address_check_server(bad[i], &err) != -EINVAL)
+            fail_msg("\"%s\" was taken", bad[i]);
+        assert_string_not_equal(err.text, "");
+    }
+    (void)snprintf(longest, sizeof longest, "unix:/%0107d", 0);
+    assert_int_equal(address_check_server(longest, NULL), -EINVAL);
+    longest[strlen(longest) - 1] = '\0';
+    assert_int_equal(address_check_server(longest, NULL), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(address_of_a_server_is_a_socket_or_a_host),
         cmocka_unit_test(address_forms_are_taken),
         cmocka_unit_test(address_of_another_form_is_refused_by_name),
     };
