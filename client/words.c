@@ -26,6 +26,28 @@ const char *xce_code_name(int code)
     return WORD(words, code);
 }
 
+const char *xce_scope_word(int scope)
+{
+    static const char *const words[] = {
+        [XCE_SCOPE_NONE] = "none",
+        [XCE_SCOPE_OWN] = "own",
+        [XCE_SCOPE_ALL] = "all",
+    };
+
+    return WORD(words, scope);
+}
+
+const char *xce_subject_word(int subject)
+{
+    static const char *const words[] = {
+        [XCE_SUBJECT_LOCAL] = "local",
+        [XCE_SUBJECT_USER] = "user",
+        [XCE_SUBJECT_GROUP] = "group",
+    };
+
+    return WORD(words, subject);
+}
+
 const char *xce_lease_state_word(int state)
 {
     static const char *const words[] = {

@@ -33,6 +33,7 @@ extern const struct verb cmd_pool_create, cmd_pool_list, cmd_pool_show, cmd_pool
     cmd_pool_suggest, cmd_pool_unblock, cmd_pool_retire;
 extern const struct verb cmd_node_list, cmd_node_show, cmd_node_drain, cmd_node_undrain,
     cmd_node_cordon, cmd_node_sweep, cmd_node_fence, cmd_node_forget;
+extern const struct verb cmd_rbac_show, cmd_rbac_apply, cmd_rbac_check, cmd_rbac_roles;
 extern const struct verb cmd_doctor, cmd_config_show;
 
 #endif

@@ -19,6 +19,10 @@ int view_lease(struct ctl *ctl, const struct xce_lease *lease);
 int view_pool(struct ctl *ctl, const struct xce_pool *pool);
 int view_node(struct ctl *ctl, const struct xce_node *node);
 
+/* Rules: JSON if asked for, else as the file that rbac apply reads. An exit status. */
+int view_rules(struct ctl *ctl, const struct xce_rules *rules);
+struct json *view_role_json(const struct xce_role *role);
+
 /* Pieces of tables. Time: RFC 3339, nothing for 0. */
 void view_time(struct buf *buf, int64_t wall_ms);
 struct json *view_strings_json(const char *const *items, size_t n);

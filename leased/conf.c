@@ -42,6 +42,8 @@ static const struct conf_entry entries[] = {
      .help = "PEM file of the CAs whose certificates count"},
     {"leased", "CRL", CONF_PATH, AT(crl), "", .min = 0,
      .help = "PEM file of their revocation lists; empty: nothing is ever revoked"},
+    {"leased", "RbacSeed", CONF_PATH, AT(rbac_seed), "", .restart = true,
+     .help = "file with the rules of a cluster that has none yet; taken once"},
     {"leased", "LogLevel", CONF_WORD, AT(log_level), "info", .words = level_words,
      .help = "error, warning, notice, info or debug"},
 };

@@ -15,7 +15,8 @@ struct leased_settings {
     uint32_t connections;    /* at once */
     struct conf_list listen; /* "HOST:PORT" */
     const char *certificate, *key, *ca, *crl;
-    int log_level; /* 0 error ... 4 debug */
+    const char *rbac_seed; /* file of the first rules; "" = none */
+    int log_level;         /* 0 error ... 4 debug */
 };
 
 #define LEASED_CONF_PATH "/etc/xce/leased.conf"

@@ -19,6 +19,7 @@
 #include "leased/engine/engine.h"
 #include "leased/history/history.h"
 #include "leased/rpc/listener.h"
+#include "leased/seed.h"
 #include "leased/server_tls.h"
 #include "leased/service/service.h"
 #include "leased/watch/hub.h"
@@ -41,6 +42,7 @@ struct server {
     struct service *service;
     struct rpc_server *rpc;
     struct server_tls *tls; /* NULL without a certificate */
+    struct seed *seed;      /* to be planted; NULL = none, or there are rules */
     struct loop_timer *elapse, *watchdog;
     struct loop_signal *terminate, *interrupt, *reload;
     bool leading, stopping;
@@ -198,6 +200,46 @@ static void serve(struct server *server)
     daemon_ready("serving %s", settings(server)->socket);
 }
 
+/* The seed is the first rules, or came second: another replica's is there already. */
+static void planted(int r, const struct fsm_outcome *outcome, void *arg)
+{
+    struct server *server = arg;
+
+    seed_free(server->seed);
+    server->seed = NULL;
+    if (server->stopping)
+        return;
+    if (r < 0 || (outcome->code != FSM_OK && outcome->code != FSM_STALE)) {
+        log_error(LOG_FIELDS(.message_id = LOG_ID_CONFIG_BAD), "%s: %s",
+                  settings(server)->rbac_seed, r < 0 ? err_text(r) : outcome->message);
+        stop(server, r < 0 ? r : -EINVAL);
+        return;
+    }
+    log_notice(NULL, "the rules are those of %s", settings(server)->rbac_seed);
+    serve(server);
+}
+
+/* Nobody is served under other rules than those that the administrator wrote down. */
+static void plant(struct server *server)
+{
+    if (server->seed)
+        seed_plant(server->seed, server->engine, planted, server);
+    else
+        serve(server);
+}
+
+static int read_seed(struct server *server)
+{
+    struct err err = {{0}};
+    int r = 0;
+
+    if (*settings(server)->rbac_seed && !fsm_rules_revision(server->fsm))
+        r = seed_read(settings(server)->rbac_seed, &server->seed, &err);
+    if (r < 0)
+        log_error(LOG_FIELDS(.message_id = LOG_ID_CONFIG_BAD), "RbacSeed: %s", err.text);
+    return r;
+}
+
 static void initialised(int r, const struct fsm_outcome *outcome, void *arg)
 {
     struct server *server = arg;
@@ -207,7 +249,7 @@ static void initialised(int r, const struct fsm_outcome *outcome, void *arg)
         stop(server, r < 0 ? r : -EIO);
         return;
     }
-    serve(server);
+    plant(server);
 }
 
 /* A new state gets its name prefix and a random incarnation. */
@@ -245,7 +287,7 @@ static void begin(void *arg)
                   settings(server)->prefix, settings(server)->state_dir, fsm_prefix(fsm));
         stop(server, -EINVAL);
     } else {
-        serve(server);
+        plant(server);
     }
 }
 
@@ -462,8 +504,8 @@ static int open_all(struct server *server)
         return r;
     }
     if ((r = server_tls_new(server->loop, settings(server), &server->tls)) < 0 ||
-        (r = open_state(server)) < 0 || (r = open_service(server)) < 0 ||
-        (r = open_clocks(server)) < 0)
+        (r = open_state(server)) < 0 || (r = read_seed(server)) < 0 ||
+        (r = open_service(server)) < 0 || (r = open_clocks(server)) < 0)
         return r;
     return loop_defer(server->loop, begin, server);
 }
@@ -485,6 +527,7 @@ int server_run(struct conf **conf)
         _exit(server.r < 0);
     }
     server_tls_free(server.tls);
+    seed_free(server.seed);
     loop_signal_free(server.terminate);
     loop_signal_free(server.interrupt);
     loop_signal_free(server.reload);

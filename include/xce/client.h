@@ -33,5 +33,6 @@
 #include "xce/client_base.h"
 #include "xce/client_cluster.h"
 #include "xce/client_lease.h"
+#include "xce/client_rbac.h"
 
 #endif

@@ -1,7 +1,11 @@
 #!/usr/bin/python3
 """Rules: who may change them, that they hold at once and outlive a restart. Local users are accounts of the system."""
+import json
 import os
+import shutil
+import subprocess
 import sys
+import tempfile
 import unittest
 
 import grpc
@@ -209,6 +213,153 @@ class RbacTest(unittest.TestCase):
         self.assertTrue(self.m.CheckReply.FromString(own.replies[0]).allowed)
         about = self.m.CheckRequest(kind=3, name=b"alice", method=b"LeaseService/Get").SerializeToString()
         self.assertEqual(daemon.call("/xce.v1.RbacService/Check", about).code, "PERMISSION_DENIED")
+
+
+LEASECTL = os.path.join(peer.BUILD, "ctl/leasectl")
+RULES = """# rules of a test
+[role look]
+LeaseService/* = all
+NodeService/List = all
+
+[bindings]
+local:* = user
+user:alice = look, operator
+group:Physics Dept. = scheduler
+"""
+
+
+class FileTest(unittest.TestCase):
+    """Rules as files: leasectl rbac, and the seed."""
+
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="xce-rbac.")
+        self.addCleanup(shutil.rmtree, self.folder)
+        os.chmod(self.folder, 0o755)
+
+    def leased(self, config="", wait=True):
+        leased = peer.Leased(config)
+        self.addCleanup(leased.__exit__, None, None, None)
+        self.server = leased
+        return leased.start(wait)
+
+    def file(self, text, name="rules", mode=0o644):
+        path = os.path.join(self.folder, name)
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(text)
+        os.chmod(path, mode)
+        return path
+
+    def run_ctl(self, *args, prefix=(), **more):
+        return subprocess.run([*prefix, LEASECTL, "--server", "unix:" + self.server.socket, *args], capture_output=True,
+                              text=True, timeout=30, **more)
+
+    def ctl(self, *args, status=0, **more):
+        run = self.run_ctl(*args, **more)
+        self.assertEqual(run.returncode, status, "%s\n%s%s" % (args, run.stdout, run.stderr))
+        return run.stdout
+
+    # ---- leasectl rbac ----
+
+    def test_what_is_shown_can_be_applied(self):
+        self.leased()
+        default = self.ctl("rbac", "show")
+        self.assertIn("local:* = user", default)
+        self.ctl("rbac", "apply", self.file(RULES))
+        shown = self.ctl("rbac", "show")
+        for line in RULES.splitlines()[1:]:
+            self.assertIn(line, shown)
+        same = json.loads(self.ctl("--json", "rbac", "apply", self.file(shown)))
+        self.assertEqual(json.loads(self.ctl("--json", "rbac", "show")), same)
+        self.assertEqual(same["roles"], [{"name": "look", "rights": [{"method": "LeaseService/*", "scope": "all"},
+                                                                     {"method": "NodeService/List", "scope": "all"}]}])
+        self.assertEqual(same["bindings"][2], {"subject": "group", "name": "Physics Dept.", "roles": ["scheduler"]})
+
+    def test_a_file_that_replaces_older_rules_is_refused(self):
+        self.leased()
+        self.ctl("rbac", "apply", self.file(RULES))
+        mine = self.ctl("rbac", "show")
+        self.ctl("rbac", "apply", "-", input="[bindings]\nlocal:* = operator\n")
+        run = self.run_ctl("rbac", "apply", self.file(mine))
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("read them again", run.stderr)
+        self.ctl("rbac", "apply", "--force", self.file(mine))
+        self.assertIn("user:alice = look, operator", self.ctl("rbac", "show"))
+
+    def test_bad_files_are_refused_with_their_line(self):
+        self.leased()
+        path = self.file("[role look]\nLeaseService/Get = some\n")
+        run = self.run_ctl("rbac", "apply", path)
+        self.assertEqual(run.returncode, 2)
+        self.assertIn(path + ":2:", run.stderr)
+        self.assertEqual(self.run_ctl("rbac", "apply", "--dry-run", path).returncode, 2)
+        self.assertEqual(self.run_ctl("rbac", "apply", "--dry-run", self.file(RULES)).returncode, 0)
+        run = self.run_ctl("rbac", "apply", self.file("[role look]\nLeaseService/Gett = own\n"))
+        self.assertEqual(run.returncode, 2)
+        self.assertIn("LeaseService/Gett", run.stderr)
+        self.assertEqual(self.run_ctl("rbac", "apply", "/nonexistent").returncode, 2)
+        self.assertIn("defaults", self.ctl("rbac", "show"))
+
+    def test_check_says_which_rule_decided(self):
+        self.leased()
+        self.ctl("rbac", "apply", self.file(RULES))
+        said = self.ctl("rbac", "check", "alice", "LeaseService/Get", "bob")
+        self.assertEqual(said, "yes: user:alice has role look, which gives LeaseService/* = all\n")
+        said = self.ctl("rbac", "check", "bob", "--group", "Physics Dept.", "LeaseService/Acquire", "carol")
+        self.assertEqual(said, "yes: group:Physics Dept. has role scheduler, which gives LeaseService/Acquire = all\n")
+        said = self.ctl("rbac", "check", "local:daemon", "LeaseService/Get", "bob", status=3)
+        self.assertEqual(said, "no: local:* has role user, which gives LeaseService/Get = own\n")
+        self.assertEqual(self.ctl("rbac", "check", "bob", "LeaseService/Get", status=3), "no: no role gives this method\n")
+        self.assertEqual(json.loads(self.ctl("--json", "rbac", "check", "node:n1", "NodeService/Session")),
+                         {"allowed": True, "scope": "own", "subject": "node", "role": "node", "right": "NodeService/Session"})
+        self.assertEqual(json.loads(self.ctl("--json", "rbac", "check", "self", "NodeService/Fence"))["subject"], "root")
+        for wrong in (["a:b", "LeaseService/Get"], ["bob", "LeaseService/Nothing"], ["bob"], ["root", "-g", "x", "LeaseService/Get"],
+                      ["", "LeaseService/Get"]):
+            self.assertEqual(self.run_ctl("rbac", "check", *wrong).returncode, 2, wrong)
+
+    def test_a_user_may_see_his_roles_alone(self):
+        self.leased()
+        daemon = ["setpriv", "--reuid", "daemon", "--regid", "daemon", "--clear-groups"]
+        roles = json.loads(self.ctl("--json", "rbac", "roles", prefix=daemon))["roles"]
+        self.assertEqual([r["name"] for r in roles], ["user"])
+        self.assertEqual(self.run_ctl("rbac", "show", prefix=daemon).returncode, 3)
+        self.assertEqual(self.run_ctl("rbac", "apply", self.file(RULES), prefix=daemon).returncode, 3)
+        self.assertEqual(self.ctl("rbac", "check", "self", "LeaseService/Get", prefix=daemon)[:3], "yes")
+        self.assertIn("NodeService/Fence", self.ctl("rbac", "roles"))
+
+    # ---- the seed ----
+
+    def test_a_seed_is_taken_once(self):
+        seed = self.file(RULES)
+        leased = self.leased("RbacSeed = " + seed)
+        self.assertIn("user:alice = look, operator", self.ctl("rbac", "show"))
+        self.ctl("rbac", "apply", "--force", self.file("[bindings]\nlocal:* = user\n", "other"))
+        leased.stop()
+        os.unlink(seed)
+        leased.start()
+        self.assertNotIn("alice", self.ctl("rbac", "show"))
+
+    def test_a_bad_seed_stops_leased_with_file_and_line(self):
+        for text, mode, says in ((RULES + "user:bob = nothing\n", 0o644, ":10: "),
+                                 (RULES.replace("NodeService/List = all", "NodeService/Lists = all"), 0o644, ":4: "),
+                                 (RULES.replace("[bindings]", "[binding"), 0o644, ":6: "),
+                                 ("[role admin]\n", 0o644, ":1: "), (RULES, 0o666, "others than its owner")):
+            path = self.file(text, mode=mode)
+            leased = self.leased("RbacSeed = " + path, wait=False)
+            self.assertEqual(leased.process.wait(20), 1, says)
+            self.assertIn(path, leased.said())
+            self.assertIn(says, leased.said())
+            self.assertFalse(leased.answers())
+        leased = self.leased("RbacSeed = /nonexistent/rules", wait=False)
+        self.assertEqual(leased.process.wait(20), 1)
+        self.assertIn("/nonexistent/rules", leased.said())
+        # Nothing of it is left: with a good seed the same folder comes up, and has it.
+        good = self.file(RULES, "good")
+        with open(leased.conf) as f:
+            text = f.read().replace("/nonexistent/rules", good)
+        with open(leased.conf, "w") as f:
+            f.write(text)
+        leased.start()
+        self.assertIn("user:alice", self.ctl("rbac", "show"))
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ TIERS = [
     (4, 'noded/session', _VALUES + ['noded/state', 'noded/reason', 'common/net']),
     (5, 'leased/rpc', _VALUES + ['leased/service', 'leased/rbac', 'leased/fsm/fsm.h', 'common/net']),
     (5, 'leased/conf', _VALUES),
+    (5.5, 'leased/seed', _VALUES + ['leased/engine', 'leased/fsm', 'leased/rbac']),
     (6, 'leased/server', _VALUES + ['leased', 'common/net']),
     (6.5, 'leased/main', _VALUES + ['leased', 'common/net']),
     (5, 'noded/conf', _VALUES),
