@@ -484,26 +484,33 @@ static int wait_down(struct bus *bus, const char *unit, int64_t wait_ms, bool *r
     return r < 0 ? r : 0;
 }
 
+/* The manager would not: only that it is down all the same makes up for it. */
+static int down_although(struct bus *bus, const char *unit, int refused, bool *ret_failed)
+{
+    int r = unit_is_down(bus, unit, ret_failed);
+
+    return r == 0 ? refused : r < 0 ? r : 0;
+}
+
 int bus_stop(struct bus *bus, const char *unit, int64_t wait_ms)
 {
     bool failed = false;
-    int r = bus_connect(bus);
+    int r = bus_connect(bus), refused;
 
     if (r != 0)
         return r < 0 ? r : 0;
     /* First the job: it takes the place of one that would start it, and keeps it from being restarted when it dies. */
-    r = manager_call(bus, "StopUnit", "ss", unit, "replace", 0);
-    if (r == 0) {
-        r = manager_call(bus, "KillUnit", "ssi", unit, "all", SIGKILL);
-        /* Nothing to kill is an error to some kinds of units. */
-        if (r < 0 && bus->bus)
-            r = 0;
-    }
-    if (r == 0)
-        r = wait_down(bus, unit, wait_ms, &failed);
+    refused = manager_call(bus, "StopUnit", "ss", unit, "replace", 0);
+    if (refused == 1)
+        return 0;
+    /* Nothing to kill is an error to some kinds of units. */
+    if (bus->bus)
+        (void)manager_call(bus, "KillUnit", "ssi", unit, "all", SIGKILL);
+    if (!bus->bus)
+        return refused < 0 ? refused : -ECONNRESET;
+    r = refused < 0 ? down_although(bus, unit, refused, &failed)
+                    : wait_down(bus, unit, wait_ms, &failed);
     if (r == 0 && failed)
         r = manager_call(bus, "ResetFailedUnit", "s", unit, NULL, 0);
-    if (r < 0)
-        bus_disconnect(bus);
     return r < 0 ? r : 0;
 }

@@ -246,6 +246,24 @@ class GiveBack(LeaseCase):
         self.release(self.acquire())  # READY comes behind whatever that pass had to report
         self.assertEqual([u for u in self.blocked() if uid - 3 < u <= uid], [])
 
+    def test_unit_that_refuses_to_stop_holds_up_nobody_else(self):
+        """Killed and not started again it is done with; started again it keeps its own uid alone."""
+        for_good = ('-p', 'Restart=always', '-p', 'RestartSec=0', '-p', 'StartLimitIntervalSec=0')
+        units = {}
+        leases = {}
+        for what, options in (('refuses', ('-p', 'RefuseManualStop=yes')), ('stays', ('-p', 'RefuseManualStop=yes', *for_good)),
+                              ('comes-back', for_good)):
+            leases[what] = self.acquire()
+            units[what] = f'{what}-{leases[what]["uid"]}'
+            self.ok('n1', 'systemd-run', '-q', '--unit', units[what], '-p', f'User={leases[what]["name"]}', *options, 'sleep', '1000')
+        self.ok('n1', 'leasectl', 'release', *(lease['name'] for lease in leases.values()))
+        self.wait_free(leases['refuses'])
+        self.wait_free(leases['comes-back'])
+        self.assertEqual(self.state(leases['stays']), 'draining')
+        self.assertIn(units['stays'], self.explain(leases['stays']))
+        self.ok('n1', 'sh', '-c', 'rm -r /run/systemd/transient/$1* && systemctl daemon-reload', 'sh', units['stays'])
+        self.wait_free(leases['stays'])
+
     def test_unblocked_uid_is_guarded_again(self):
         """An account comes and is left alone, goes, and is unblocked: then nothing may run under its number any more."""
         uid = self.range[1] - 16
