@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -22,7 +23,8 @@
 #define DEPTH_MAX   256 /* open folders at once */
 #define ENTRIES_LEN 4096
 #define ASIDE_MAX   256
-#define LINKED_MAX  128
+#define LINKED_MAX  4096
+#define AGAIN_MAX   4096
 
 struct file_walk {
     struct sweep *sweep;
@@ -31,7 +33,9 @@ struct file_walk {
     int aside[ASIDE_MAX]; /* folders to be walked as roots of their own */
     size_t n_aside;
     int linked[LINKED_MAX]; /* removed here, but they had other links */
-    size_t n_linked;
+    size_t n_linked, linked_max;
+    unsigned n_again;
+    bool left;    /* there was no place among linked: it is left to another walk */
     bool moved;   /* something into the top, in this walk of it */
     bool crossed; /* an entry on another mount was met */
 };
@@ -121,6 +125,8 @@ static void folder_end(struct file_walk *w, int dir_fd, const char *name, int fd
         return;
     }
     if (group_only || is_covered(w, st) || inode_unlink(s, dir_fd, name, true) < 0) {
+        if (w->left)
+            return;
         disowned(s, fd, name, uid, group_only);
         return;
     }
@@ -162,7 +168,12 @@ static void file_sweep(struct file_walk *w, int dir_fd, const char *name, const 
                  !sweep_wants(w->sweep, st->stx_uid));
         return;
     }
-    inode_sweep(w->sweep, dir_fd, name, st, REASON_FILE, w->n_linked < LINKED_MAX ? &fd : NULL);
+    if (w->sweep->remove && st->stx_nlink > 1 && w->n_linked == w->linked_max &&
+        w->n_again < AGAIN_MAX) {
+        w->left = true;
+        return;
+    }
+    inode_sweep(w->sweep, dir_fd, name, st, REASON_FILE, w->n_linked < w->linked_max ? &fd : NULL);
     if (fd >= 0)
         w->linked[w->n_linked++] = fd;
 }
@@ -222,7 +233,8 @@ static void walk_folder(struct file_walk *w, int fd, int depth)
     free(entries);
 }
 
-/* Inodes that still have a link somewhere where we do not look are taken away from the uid. */
+/* Inodes that still have a link somewhere where we do not look are taken away from the uid. Not before the walk is over: a
+ * name that is met later would be root's by then, and stay. */
 static void linked_end(struct file_walk *w)
 {
     struct statx st;
@@ -251,6 +263,30 @@ static int top_look(struct file_walk *w)
     return 0;
 }
 
+/* A part of what the process may have open. */
+static size_t linked_limit(void)
+{
+    struct rlimit limit;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur / 8 > LINKED_MAX)
+        return LINKED_MAX;
+    return limit.rlim_cur / 8;
+}
+
+/* Again as long as something has come up, or has been left. */
+static void walk_top(struct file_walk *w, int fd)
+{
+    do {
+        w->moved = w->left = false;
+        (void)lseek(fd, 0, SEEK_SET);
+        walk_folder(w, fd, 0);
+        if (w->left) {
+            linked_end(w);
+            w->n_again++;
+        }
+    } while (w->moved || w->left);
+}
+
 bool files_walk(const struct files_tree *tree)
 {
     auto_free struct file_walk *w = calloc(1, sizeof(*w));
@@ -259,20 +295,17 @@ bool files_walk(const struct files_tree *tree)
     if (w) {
         w->sweep = tree->sweep;
         w->tree = tree;
+        w->linked_max = linked_limit();
         r = top_look(w);
     }
     if (r < 0) {
         sweep_failed(tree->sweep, tree->shown, r);
         return true;
     }
-    do {
-        w->moved = false;
-        (void)lseek(tree->fd, 0, SEEK_SET);
-        walk_folder(w, tree->fd, 0);
-    } while (w->moved);
+    walk_top(w, tree->fd);
     while (w->n_aside) {
         int aside = w->aside[--w->n_aside];
-        walk_folder(w, aside, 0);
+        walk_top(w, aside);
         (void)close(aside);
     }
     linked_end(w);

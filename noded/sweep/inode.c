@@ -112,8 +112,11 @@ static int file_end(struct sweep *sweep, int dir_fd, const char *name, const str
     }
     if (st->stx_nlink > 1) {
         fd = inode_pin(dir_fd, name, st);
-        if (fd >= 0 && !ret_fd)
-            (void)inode_disown(fd, false);
+        if (fd < 0)
+            return fd == -ENOENT ? 0 : fd; /* it has changed: the next round tells */
+        r = ret_fd ? 0 : inode_disown(fd, false);
+        if (r < 0)
+            return r;
     }
     r = inode_unlink(sweep, dir_fd, name, false);
     if (r == 0 && ret_fd && fd >= 0)

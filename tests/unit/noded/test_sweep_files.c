@@ -13,6 +13,7 @@
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -153,6 +154,33 @@ static void files_with_hard_links_all_go(void **state)
     assert_int_equal(st.st_uid, 0);
     assert_int_equal(st.st_mode & 06000, 0);
     assert_int_equal(unlink(outside), 0);
+}
+
+/* As a copy with hard links, or a git clone of a folder beside it, leaves them. */
+static void files_with_many_hard_links_leave_nothing(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    uint32_t u = f->uids[0];
+    char name[64], other[64];
+    struct rlimit before, few;
+    struct stat st;
+
+    assert_return_code(getrlimit(RLIMIT_NOFILE, &before), errno);
+    few = (struct rlimit){600, before.rlim_max};
+    fixture_folder(in(f, "tree"), u, u, 0755);
+    fixture_folder(in(f, "copy"), u, u, 0755);
+    for (int i = 0; i < 700; i++) {
+        (void)snprintf(name, sizeof(name), "tree/%d", i);
+        (void)snprintf(other, sizeof(other), "copy/%d", i);
+        fixture_file(in(f, name), u, u, 0644);
+        assert_return_code(link(in(f, name), in(f, other)), errno);
+    }
+    assert_return_code(setrlimit(RLIMIT_NOFILE, &few), errno);
+    sweep_it(f);
+    assert_return_code(setrlimit(RLIMIT_NOFILE, &before), errno);
+    assert_clean(f);
+    assert_int_equal(stat(f->dir, &st), 0);
+    assert_int_equal(st.st_nlink, 2);
 }
 
 static void flags_set(const char *path, int flags)
@@ -768,6 +796,7 @@ int main(void)
         SWEEP_TEST(files_folder_that_holds_others_goes_to_root),
         SWEEP_TEST(files_of_the_group_alone_lose_it),
         SWEEP_TEST(files_with_hard_links_all_go),
+        SWEEP_TEST(files_with_many_hard_links_leave_nothing),
         SWEEP_TEST(files_with_flags_are_removed),
         SWEEP_TEST(files_below_an_administrators_flag_are_dirty),
         SWEEP_TEST(files_ten_thousand_are_removed),
