@@ -25,8 +25,8 @@ static const char *const places_at[] = {"/var/spool/cron/atjobs", "/var/spool/cr
                                         "/var/spool/at", "/var/spool/at/spool", NULL};
 static const char *const places_mail[] = {"/var/mail", "/var/spool/mail", NULL};
 static const char *const places_linger[] = {"/var/lib/systemd/linger", NULL};
-static const char *const places_files[] = {"/tmp",      "/var/tmp",  "/dev/shm",
-                                           "/run/lock", "/run/user", NULL};
+static const char *const places_files[] = {
+    "/tmp", "/var/tmp", "/dev/shm", "/run/lock", "/run/user", "/var/lib/systemd/coredump", NULL};
 
 /* Where cgroup2 is mounted: the first that the mount table names. */
 static int cgroup_find(char *ret, size_t size)
@@ -49,13 +49,14 @@ static int cgroup_find(char *ret, size_t size)
     return -ENOENT;
 }
 
-/* Dumps of a leased uid are root's, with an entry for the uid; what people put into their own roots nobody knows. */
+/* Dumps of a leased uid are root's, with an entry for the uid; and anybody may have let it into a file of his own. */
 void noded_sweep_places(struct noded *n)
 {
     const struct conf_list *more = &n->settings->local_roots;
     size_t at = 0;
 
-    n->acl_roots[at++] = "/var/lib/systemd/coredump";
+    for (const char *const *root = places_files; *root; root++)
+        n->acl_roots[at++] = *root;
     for (size_t i = 0; i < more->n && at < ROOTS_MAX - 1; i++)
         n->acl_roots[at++] = more->items[i];
     n->acl_roots[at] = NULL;
@@ -91,7 +92,6 @@ static void looker_start(struct noded *n, struct looker *looker)
         .proc = "/proc",
         /* With systemd we may have been given a mount namespace of our own. */
         .mount_namespace = access("/run/systemd/system", F_OK) == 0 ? "/proc/1/ns/mnt" : NULL,
-        .roots = places_files,
         .acl_roots = n->acl_roots,
         .cron = places_cron,
         .at = places_at,

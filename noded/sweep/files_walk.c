@@ -260,6 +260,8 @@ static int top_look(struct file_walk *w)
     uid = inode_wanted(w->sweep, st.stx_uid, st.stx_gid);
     if (uid && st.stx_nlink > 0)
         sweep_found(w->sweep, uid, w->tree->reason, "%s", w->tree->shown);
+    if (w->tree->acls)
+        entry_acl(w, w->tree->fd, ".", true);
     return 0;
 }
 

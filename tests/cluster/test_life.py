@@ -20,6 +20,13 @@ while True:
         before = now
     time.sleep(0.1)
 '''
+# Somebody lets a uid read a file of his own.
+LET_IN = """
+import os, struct, sys
+open(sys.argv[1], 'w').close()
+entries = [(1, 6, -1), (2, 4, int(sys.argv[2])), (4, 4, -1), (0x10, 4, -1), (0x20, 0, -1)]
+os.setxattr(sys.argv[1], 'system.posix_acl_access', struct.pack('<I', 2) + b''.join(struct.pack('<HHI', t, p, i & 0xffffffff) for t, p, i in entries))
+"""
 # Leaves what a job can leave without a sandbox: files, shared memory, a message queue, a process with its own session.
 LITTER = '''
 touch /tmp/litter-$1 /var/tmp/litter-$1 /dev/shm/litter-$1 /run/lock/litter-$1
@@ -125,7 +132,10 @@ class GiveBack(LeaseCase):
         self.addCleanup(watcher.close)
         lease = self.acquire()
         self.litter(lease)
+        self.ok('n1', '/usr/bin/python3', '-c', LET_IN, '/tmp/let-in', lease['uid'])
         self.release(lease, '--wait=clean')
+        attributes = self.ok('n1', '/usr/bin/python3', '-c', 'import os; print(os.getxattr("/tmp/let-in", "system.posix_acl_access"))')
+        self.assertNotIn(str(lease['uid'].to_bytes(4, 'little'))[2:-1], attributes, 'nobody lets the uid in any more')
         self.assertEqual(self.remains(lease['uid']), [])
         self.assertEqual(self.names(lease['uid'])[0], lease['name'], 'it has a name until it is retired')
         self.wait_free(lease)

@@ -742,8 +742,10 @@ static void files_access_lists_lose_the_uid(void **state)
         skip();
     fixture_folder(in(f, "folder"), 0, 0, 0755);
     assert_return_code(setxattr(in(f, "folder"), "system.posix_acl_default", value, len, 0), errno);
+    assert_return_code(setxattr(f->dir, "system.posix_acl_access", value, len, 0), errno);
     sweep_it(f);
     assert_clean(f);
+    assert_int_equal(getxattr(f->dir, "system.posix_acl_access", now, sizeof(now)), len - 8);
     assert_int_equal(getxattr(in(f, "core"), "system.posix_acl_access", now, sizeof(now)), len - 8);
     assert_int_equal(getxattr(in(f, "folder"), "system.posix_acl_default", now, sizeof(now)),
                      len - 8);
