@@ -91,6 +91,16 @@ int fs_read_file(int dirfd, const char *path, size_t max, char **ret, size_t *re
 
 /* ---- write ---- */
 
+void fs_fill_standard(void)
+{
+    static const int flags[] = {O_WRONLY, O_RDONLY, O_RDWR};
+
+    /* From 0 on: an open takes the lowest number that is free. What we start inherits them, as it would ours. */
+    for (int fd = 0; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", flags[fd]) != fd)
+            return;
+}
+
 int fs_write_all(int fd, const void *bytes, size_t len)
 {
     const char *at = bytes;

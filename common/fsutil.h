@@ -48,6 +48,10 @@ int fs_lock_file(const char *path, int *ret_fd, struct err *err);
 /* Bytes that an unprivileged writer could still put there, and of how many. 0; -errno. */
 int fs_free_bytes(const char *path, uint64_t *ret_free, uint64_t *ret_total);
 
+/* Descriptors 0, 1 and 2 that are closed become /dev/null, open the wrong way round for 0 and 1: to use them is an error as
+ * before, but no socket or file of ours can get their number and be taken for them. What is open is left alone. */
+void fs_fill_standard(void);
+
 /* /etc/machine-id, and the boot id of the kernel. 0; -ENOENT, -ENOMEDIUM not set yet ("uninitialized"), -EBADMSG. */
 int fs_machine_id(char ret[static FS_ID_BUF]);
 int fs_boot_id(char ret[static FS_ID_BUF]);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
+#include "common/fsutil.h"
 #include "common/log.h"
 
 enum { OPTION_CONFIG = 1000, OPTION_CHECK, OPTION_SHOW, OPTION_VERSION, OPTION_HELP };
@@ -93,7 +94,10 @@ int program_start(const struct program *program, int argc, char **argv, struct c
     struct arguments arguments = {0};
     struct conf *conf;
     struct err err = {{0}};
-    int code = parse(program, argc, argv, &arguments);
+    int code;
+
+    fs_fill_standard();
+    code = parse(program, argc, argv, &arguments);
 
     if (code != PROGRAM_GO_ON)
         return code;

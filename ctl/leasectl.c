@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/fsutil.h"
 #include "ctl/ctl.h"
 #include "ctl/help.h"
 #include "ctl/verb.h"
@@ -121,6 +122,7 @@ int main(int argc, char **argv)
     struct line line = {argc, argv};
     int status;
 
+    fs_fill_standard();
     /* Names are UTF-8 whatever the locale; everything else is English. */
     (void)setlocale(LC_CTYPE, "C.UTF-8");
     /* A reader that has gone is seen by write: a server that has gone must not end us. */

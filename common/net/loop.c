@@ -12,6 +12,8 @@
 #include <unistd.h>
 #include <uv.h>
 
+#include "common/fsutil.h"
+
 /* Timers are ours, not libuv's: a heap and one timerfd on CLOCK_BOOTTIME. So a sleep of the machine counts, and whoever
  * polls loop_fd sees a due timer there. */
 
@@ -480,6 +482,8 @@ int loop_new(struct loop **ret)
 
     if (!loop)
         return -ENOMEM;
+    /* libuv can not live with a descriptor of its own among them, and in a library nobody else has seen to it. */
+    fs_fill_standard();
     TAILQ_INIT(&loop->soon);
     LIST_INIT(&loop->works);
     loop->armed_ms = INT64_MAX;

@@ -547,6 +547,18 @@ class LeasectlTest(unittest.TestCase):
         self.assertEqual(run.returncode, 1)
         self.assertIn("No space left", run.stderr)
 
+    def test_standard_descriptors_that_are_closed(self):
+        """Nothing of ours gets their numbers: what is printed is printed nowhere, and that is an error."""
+        self.pool()
+        for closed, status in ((("<&-",), 0), ((">&-",), 1), (("2>&-",), 0), (("<&-", ">&-"), 1), (("<&-", ">&-", "2>&-"), 1)):
+            run = subprocess.run(["sh", "-c", '"$@" ' + " ".join(closed), "sh", *self.command("pool", "list")], text=True,
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, timeout=30)
+            self.assertEqual(run.returncode, status, (closed, run.stderr))
+            if ">&-" in closed:
+                self.assertEqual(run.stdout, "")
+            if status and "2>&-" not in closed:
+                self.assertIn("stdout: Bad file descriptor", run.stderr)
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)
