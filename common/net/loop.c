@@ -448,6 +448,11 @@ int loop_fd(const struct loop *loop)
     return uv_backend_fd(&loop->uv);
 }
 
+struct uv_loop_s *loop_uv(struct loop *loop)
+{
+    return &loop->uv;
+}
+
 uint8_t *loop_scratch(struct loop *loop)
 {
     return loop->scratch;

@@ -15,6 +15,7 @@ struct loop_wake;
 struct loop_signal;
 struct loop_poll;
 struct loop_soon;
+struct uv_loop_s;
 
 typedef void (*loop_fn)(void *arg);
 typedef void (*loop_signal_fn)(int signum, void *arg);
@@ -36,6 +37,9 @@ void loop_step(struct loop *loop, int timeout_ms);
 
 /* A descriptor that becomes readable when loop_step would do something. Borrowed. */
 int loop_fd(const struct loop *loop);
+
+/* The libuv loop beneath, for a library that brings its own handles for it: C-Raft's (leased/engine). */
+struct uv_loop_s *loop_uv(struct loop *loop);
 
 /* CLOCK_BOOTTIME, ms, as read at the start of this round of the loop; loop_now_fresh_ms reads it anew. */
 int64_t loop_now_ms(const struct loop *loop);

@@ -135,7 +135,7 @@ static void run_soon(void *arg)
 
 struct apply {
     struct engine *engine;
-    struct batch *batch;
+    const struct batch *batch; /* may be NULL */
 };
 
 static void apply_change(const struct fsm_change *change, void *arg)
@@ -150,19 +150,26 @@ static void apply_outcome(size_t i, const struct fsm_outcome *outcome, void *arg
 {
     const struct batch *batch = ((const struct apply *)arg)->batch;
 
-    if (i < batch->n && batch->proposals[i].done)
+    if (batch && i < batch->n && batch->proposals[i].done)
         batch->proposals[i].done(0, outcome, batch->proposals[i].arg);
 }
 
 void engine_apply(struct engine *engine, struct batch *batch)
 {
+    engine_apply_entry(engine, batch->index, (const uint8_t *)batch->entry.data, batch->entry.len,
+                       batch);
+}
+
+void engine_apply_entry(struct engine *engine, uint64_t index, const uint8_t *entry, size_t len,
+                        const struct batch *batch)
+{
     struct apply apply = {engine, batch};
     struct fsm_hooks hooks = {engine->hooks.change ? apply_change : NULL, apply_outcome, &apply};
-    int r = fsm_apply(engine->fsm, (const uint8_t *)batch->entry.data, batch->entry.len, &hooks);
+    int r = fsm_apply(engine->fsm, entry, len, &hooks);
 
     if (r != 0) {
-        log_error(NULL, "entry %" PRIu64 " of the log cannot be applied: %s", batch->index,
-                  err_text(r));
+        log_error(NULL, "entry %" PRIu64 " of the log cannot be applied: %s", index,
+                  r < 0 ? err_text(r) : "it was written by a newer leased");
         abort();
     }
     if (engine->hooks.applied)

@@ -37,7 +37,8 @@ struct engine_hooks {
     uint64_t (*history_revision)(void *arg);
     /* What a replica, this one too, has said by engine_tell. */
     void (*told)(const uint8_t *bytes, size_t len, void *arg);
-    /* Health has changed: r = 0 well; -ENOSPC, -EIO writes are refused; what names the file and the reason. */
+    /* Health has changed: r = 0 well; -ENOSPC, -EIO writes are refused; -ESHUTDOWN for good: leased must start anew; what
+     * names the file and the reason. */
     void (*health)(int r, const char *what, void *arg);
     void *arg;
 };
@@ -54,13 +55,15 @@ struct engine_options {
 
 struct engine_status {
     bool leading;
-    int health; /* 0, -ENOSPC, -EIO */
+    int health; /* 0, -ENOSPC, -EIO, -ESHUTDOWN */
     uint64_t last_entry, snapshot_entry;
     uint64_t log_bytes;
     uint64_t fsm_revision;
 };
 
 #define ENGINE_WHY_MAX 512 /* bytes of a sentence, with NUL */
+
+/* The replicated one: replica.h. */
 
 /* Open or make the file at path, check it whole, restore and replay. Takes fsm over, also on failure.
  * 0; -EBADMSG damaged; -EBUSY another process has it open; -errno of the file system. why gets a sentence that names file

@@ -77,6 +77,9 @@ void engine_flush_soon(struct engine *engine);
 
 /* Apply a batch that is durable and answer its proposals. An entry that the FSM cannot read aborts. */
 void engine_apply(struct engine *engine, struct batch *batch);
+/* The same for the bytes of an entry; batch is NULL when nobody here waits for it. */
+void engine_apply_entry(struct engine *engine, uint64_t index, const uint8_t *entry, size_t len,
+                        const struct batch *batch);
 /* Answer a batch that is not. */
 void engine_fail(struct batch *batch, int r);
 

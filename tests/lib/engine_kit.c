@@ -100,12 +100,19 @@ static void history_health(int r, const char *what, void *arg)
 
 void engine_kit_init(struct engine_kit *kit, const char *folder)
 {
+    engine_kit_init_on(kit, folder, NULL);
+}
+
+void engine_kit_init_on(struct engine_kit *kit, const char *folder, struct loop *loop)
+{
     memset(kit, 0, sizeof *kit);
+    kit->loop = loop;
+    kit->loop_is_shared = loop != NULL;
     (void)snprintf(kit->folder, sizeof kit->folder, "%s", folder);
     (void)snprintf(kit->path, sizeof kit->path, "%s/engine.db", folder);
     (void)snprintf(kit->history_path, sizeof kit->history_path, "%s/history.db", folder);
     kit->history_at = UINT64_MAX;
-    if (loop_new(&kit->loop) < 0)
+    if (!kit->loop_is_shared && loop_new(&kit->loop) < 0)
         die("no loop", "");
 }
 
@@ -146,7 +153,8 @@ void engine_kit_close(struct engine_kit *kit)
 void engine_kit_done(struct engine_kit *kit)
 {
     engine_kit_close(kit);
-    loop_free(kit->loop);
+    if (!kit->loop_is_shared)
+        loop_free(kit->loop);
     kit->loop = NULL;
 }
 
@@ -170,14 +178,18 @@ int engine_kit_open(struct engine_kit *kit, bool with_history)
         die("history", kit->why);
     if (fsm_new(&kit->fsm) < 0)
         die("no memory", "");
-    r = engine_open_sqlite(kit->loop, kit->path, &kit->options, kit->fsm, &hooks, &kit->engine,
-                           kit->why);
+    r = kit->replica ? engine_open_raft(kit->loop, kit->replica, &kit->options, kit->fsm, &hooks,
+                                        &kit->engine, kit->why)
+                     : engine_open_sqlite(kit->loop, kit->path, &kit->options, kit->fsm, &hooks,
+                                          &kit->engine, kit->why);
     if (r < 0) {
         kit->engine = NULL;
         kit->fsm = NULL;
         close_history(kit);
         return r;
     }
+    if (kit->replica)
+        return 0;
     if (with_history)
         history_opened(kit->history, fsm_incarnation(kit->fsm), fsm_revision(kit->fsm), next_lease,
                        kit->fsm);

@@ -10,6 +10,7 @@
 
 #include "common/net/loop.h"
 #include "leased/engine/engine.h"
+#include "leased/engine/replica.h"
 #include "leased/history/history.h"
 
 #define ENGINE_KIT_UID 2013265920u
@@ -23,6 +24,8 @@ struct engine_kit {
     struct engine *engine;
     struct history *history; /* NULL: without */
     struct engine_options options;
+    const struct replica_options *replica; /* not NULL: a replica (raft_kit.h) */
+    bool loop_is_shared;                   /* not ours to free */
     const struct engine_hooks *also; /* change and applied of it are called, too; may be NULL */
     bool leading, closed;
     int health;
@@ -38,7 +41,10 @@ struct engine_kit {
 };
 
 void engine_kit_init(struct engine_kit *kit, const char *folder);
-/* Open and wait until it leads, if the disk is well. What engine_open_sqlite said, the sentence in kit->why. */
+/* On a loop that others use, too. */
+void engine_kit_init_on(struct engine_kit *kit, const char *folder, struct loop *loop);
+/* Open and wait until it leads (a replica: do not wait), if the disk is well. What engine_open_* said, the sentence in
+ * kit->why. */
 int engine_kit_open(struct engine_kit *kit, bool with_history);
 void engine_kit_close(struct engine_kit *kit);
 void engine_kit_done(struct engine_kit *kit);

@@ -1,0 +1,207 @@
+/* Replicas whose disks fill: step down, refuse, lose nothing, come back. Each has a file system of its own. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/fsutil.h"
+#include "tests/lib/raft_kit.h"
+#include "tests/lib/tmp.h"
+#include "xce/v1/command.pb-c.h"
+
+#define POOL_UIDS  20000
+#define DISK_BYTES (48u << 20)
+
+static void disk_path(const struct raft_kit *kit, unsigned i, char ret[512])
+{
+    (void)snprintf(ret, 512, "%s/ballast", kit->nodes[i].raft_folder);
+}
+
+static int setup(void **state)
+{
+    struct raft_kit *kit = calloc(1, sizeof *kit);
+    char size[32];
+
+    raft_kit_init(kit, tmp_dir(), 3);
+    *state = kit;
+    (void)snprintf(size, sizeof size, "size=%u", DISK_BYTES);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(fs_mkdir_p(kit->nodes[i].raft_folder, 0700), 0);
+        assert_int_equal(mount("disk", kit->nodes[i].raft_folder, "tmpfs", 0, size), 0);
+    }
+    raft_kit_form(kit, POOL_UIDS);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct raft_kit *kit = *state;
+
+    for (unsigned i = 0; i < kit->n; i++)
+        if (kit->nodes[i].kit.loop)
+            raft_kit_stop(kit, i);
+    for (unsigned i = 0; i < kit->n; i++)
+        assert_int_equal(umount(kit->nodes[i].raft_folder), 0);
+    raft_kit_done(kit);
+    tmp_remove(kit->folder);
+    free(kit);
+    return 0;
+}
+
+static void fill_disk(struct raft_kit *kit, unsigned i)
+{
+    char path[512];
+    uint64_t room, total;
+    int fd;
+
+    disk_path(kit, i, path);
+    fd = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(fs_free_bytes(kit->nodes[i].raft_folder, &room, &total), 0);
+    assert_int_equal(posix_fallocate(fd, 0, (off_t)(room - 8192)), 0);
+    (void)close(fd);
+}
+
+static void expect_lease(struct raft_kit *kit, unsigned r, uint64_t i)
+{
+    char job[24];
+
+    (void)snprintf(job, sizeof job, "j%lu", (unsigned long)i);
+    if (!fsm_lease_of_job(kit->nodes[r].kit.fsm, 1000, job))
+        fail_msg("replica %u does not know the lease of request %lu", r, (unsigned long)i);
+}
+
+static void free_disk(struct raft_kit *kit, unsigned i)
+{
+    char path[512];
+
+    disk_path(kit, i, path);
+    assert_int_equal(unlink(path), 0);
+}
+
+/* A command that is long and does nothing. */
+static size_t long_command(uint8_t *ret)
+{
+    Xce__V1__CmdRevoke revoke = XCE__V1__CMD_REVOKE__INIT;
+    Xce__V1__Command command = XCE__V1__COMMAND__INIT;
+    static uint8_t reason[200 << 10];
+
+    memset(reason, 'x', sizeof reason);
+    revoke.lease = UINT64_MAX;
+    revoke.epoch = 1;
+    revoke.reason = (ProtobufCBinaryData){sizeof reason, reason};
+    command.kind_case = XCE__V1__COMMAND__KIND_REVOKE;
+    command.revoke = &revoke;
+    return xce__v1__command__pack(&command, ret);
+}
+
+/* Until somebody's disk hinders; how it ended. */
+static int write_much(struct raft_kit *kit, unsigned n)
+{
+    static uint8_t bytes[(200 << 10) + 100];
+    size_t len = long_command(bytes);
+    int r = 0;
+
+    for (unsigned i = 0; i < n && r == 0; i++) {
+        int leader = raft_kit_leader(kit, 0);
+
+        if (leader < 0)
+            return -EAGAIN;
+        r = engine_kit_do(&kit->nodes[leader].kit, bytes, len);
+    }
+    return r;
+}
+
+struct role {
+    unsigned i;
+    bool leads;
+};
+
+static bool has_role(struct raft_kit *kit, void *arg)
+{
+    const struct role *role = arg;
+
+    return kit->nodes[role->i].kit.leading == role->leads;
+}
+
+static bool is_well(struct raft_kit *kit, void *arg)
+{
+    (void)arg;
+    for (unsigned i = 0; i < kit->n; i++)
+        if (kit->nodes[i].kit.health < 0)
+            return false;
+    return true;
+}
+
+static void raft_leader_with_a_full_disk_hands_over_and_comes_back(void **state)
+{
+    struct raft_kit *kit = *state;
+    struct role down;
+    unsigned full;
+
+    full = (unsigned)raft_kit_leader(kit, 0);
+    down = (struct role){full, false};
+    fill_disk(kit, full);
+    for (int i = 0; i < 20 && kit->nodes[full].kit.leading; i++)
+        (void)write_much(kit, 10);
+    assert_true(raft_kit_until(kit, has_role, &down));
+    assert_int_equal(kit->nodes[full].kit.health, -ENOSPC);
+    for (uint64_t i = 1; i <= 20; i++)
+        assert_int_equal(raft_kit_acquire(kit, i), 0);
+    free_disk(kit, full);
+    assert_true(raft_kit_equal(kit));
+    assert_true(raft_kit_until(kit, is_well, NULL));
+    expect_lease(kit, full, 20);
+}
+
+static void raft_two_full_disks_refuse_and_lose_nothing(void **state)
+{
+    struct raft_kit *kit = *state;
+    unsigned one, two;
+    int r = 0;
+
+    assert_int_equal(raft_kit_acquire(kit, 1), 0);
+    one = (unsigned)raft_kit_leader(kit, 0);
+    two = (one + 1) % 3;
+    fill_disk(kit, one);
+    fill_disk(kit, two);
+    for (int i = 0; i < 200 && r == 0; i++)
+        r = write_much(kit, 1);
+    if (r != -ENOSPC && r != -EAGAIN && r != -ECONNABORTED)
+        fail_msg("%d", r);
+    free_disk(kit, one);
+    free_disk(kit, two);
+    assert_int_equal(raft_kit_acquire(kit, 2), 0);
+    assert_true(raft_kit_equal(kit));
+    for (unsigned i = 0; i < 3; i++) {
+        expect_lease(kit, i, 1);
+        expect_lease(kit, i, 2);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(raft_leader_with_a_full_disk_hands_over_and_comes_back,
+                                        setup, teardown),
+        cmocka_unit_test_setup_teardown(raft_two_full_disks_refuse_and_lose_nothing, setup,
+                                        teardown),
+    };
+
+    /* Before there is any other thread: it would stay where it was. */
+    if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0) {
+        printf("skip: needs root, for file systems that fill\n");
+        return 77;
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
