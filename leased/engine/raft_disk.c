@@ -2,7 +2,8 @@
  *
  *   snapshot_put   an own snapshot waits until history is on disk up to it, for it cuts the log
  *   recv           an InstallSnapshot that comes meanwhile is dropped: it is sent again, and C-Raft 0.22.1 would crash when
- *                  an own snapshot ends while one waits to be installed
+ *                  an own snapshot ends while one waits to be installed; so is one that comes while another is being
+ *                  installed, which it would forget to free
  *   send           an InstallSnapshot gets the term that belongs to the snapshot that was loaded: C-Raft 0.22.1 keeps the
  *                  one of the snapshot it meant to send, which may have been replaced since
  *   append         is timed: raft_uv tries a failed write again for ever and tells nobody
@@ -86,7 +87,9 @@ static void disk_recv(struct raft_io *io, struct raft_message *message)
 {
     struct replica *replica = replica_of_io(io);
 
-    if (replica->over || (message->type == RAFT_INSTALL_SNAPSHOT && replica->disk.put)) {
+    bool busy = replica->disk.put || replica->raft.snapshot.installing;
+
+    if (replica->over || (message->type == RAFT_INSTALL_SNAPSHOT && busy)) {
         drop(message);
         return;
     }

@@ -22,7 +22,7 @@
 #define FRAME_MAX    1024u /* of those that are short */
 #define NUMBER_LEN   8u
 #define PENDING_MAX  (4u << 20) /* bytes that wait for the stream; what comes then is not sent */
-#define HELLO_MS     2000  /* for the stream to open and both to say hello */
+#define HELLO_MS     2000       /* for the stream to open and both to say hello */
 #define NUMBERS_MAX  16u
 #define PREAMBLE_LEN 40u
 

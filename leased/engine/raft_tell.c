@@ -43,7 +43,8 @@ void raft_tell(struct replica *replica, const uint8_t *bytes, size_t len, engine
         return;
     }
     raft_leader(&replica->raft, &leader, &address);
-    link = leader ? raft_links_tell(replica->links, leader, ++replica->last_telling, bytes, len) : 0;
+    link = leader ? raft_links_tell(replica->links, leader, ++replica->last_telling, bytes, len)
+                  : 0;
     if (!done)
         return;
     if (!link) {

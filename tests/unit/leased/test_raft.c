@@ -369,7 +369,8 @@ static void raft_tell_reaches_all_from_each_and_is_confirmed(void **state)
     }
     /* A leader that is cut off, and one who can not reach it. */
     raft_kit_cut(kit, leader, -1);
-    engine_tell(raft_kit_engine(kit, (unsigned)leader), (const uint8_t *)"hello", 6, has_told, NULL);
+    engine_tell(raft_kit_engine(kit, (unsigned)leader), (const uint8_t *)"hello", 6, has_told,
+                NULL);
     want = 4;
     assert_true(raft_kit_until(kit, is_answered, &want));
     assert_int_equal(ear.r, -EAGAIN);
