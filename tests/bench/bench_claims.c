@@ -14,6 +14,7 @@
 #include "common/clock.h"
 #include "common/pb.h"
 #include "tests/bench/claims_rig.h"
+#include "tests/bench/load.h"
 #include "xce/v1/lease.pb-c.h"
 #include "xce/v1/pool.pb-c.h"
 
@@ -48,16 +49,13 @@ static const char *const names[N_FIGURES] = {
 
 struct bench {
     struct rig rig;
-    struct grpc_channel *channels[CONNECTIONS];
+    struct load load;
     struct pb_arena arena;
     /* The request, packed; its id is at id_at, its issued_at_ms, in ISSUED_LEN bytes, at issued_at. */
     uint8_t request[256];
     size_t request_len, id_at, issued_at;
     int64_t now_ms; /* cluster time by the last reply */
     uint64_t next;
-    unsigned outstanding;
-    uint64_t n_done;
-    int64_t until_us;
 };
 
 /* ---- claims ---- */
@@ -87,8 +85,6 @@ static void pack_request(struct bench *bench)
     bench->issued_at = bench->id_at + sizeof id + 1;
 }
 
-static void claim(struct bench *bench, struct grpc_channel *channel);
-
 /* As clients do: the time of the last reply, as a varint of a fixed length (the high groups may be zero). */
 static void put_issued(struct bench *bench)
 {
@@ -99,85 +95,33 @@ static void put_issued(struct bench *bench)
         to[i] = (uint8_t)((value & 0x7f) | (i < ISSUED_LEN - 1 ? 0x80 : 0));
 }
 
-struct claim {
-    struct bench *bench;
-    struct grpc_channel *channel;
-};
-
-/* A client reads what it was given. */
-static void claimed(struct grpc_request *request, const uint8_t *data, size_t len, void *arg)
+static size_t ask(uint8_t bytes[static LOAD_REQUEST_MAX], void *arg)
 {
-    struct bench *bench = ((struct claim *)arg)->bench;
-    ProtobufCMessage *message;
-    const Xce__V1__AcquireReply *reply;
+    struct bench *bench = arg;
 
-    if (pb_unpack(&bench->arena, &xce__v1__acquire_reply__descriptor, data, len, &message, NULL) <
-        0)
-        rig_die("a reply cannot be read", NULL);
-    reply = (const Xce__V1__AcquireReply *)message;
-    if (reply->n_leases != 1 || reply->leases[0]->uid < FIRST_UID)
-        rig_die("a claim gave no lease", NULL);
-    bench->n_done++;
-    bench->now_ms = reply->info->now_ms;
-    pb_arena_reset(&bench->arena);
-}
-
-static void claim_end(struct grpc_request *request, enum grpc_status status, const char *message,
-                      bool sent, void *arg)
-{
-    struct claim *done = arg;
-    struct bench *bench = done->bench;
-    struct grpc_channel *channel = done->channel;
-
-    if (status != GRPC_OK)
-        rig_die("a claim failed", message);
-    free(done);
-    bench->outstanding--;
-    if (clock_mono_us() < bench->until_us)
-        claim(bench, channel);
-}
-
-static void claim(struct bench *bench, struct grpc_channel *channel)
-{
-    static const struct grpc_request_events events = {
-        .message = claimed, .end = claim_end, .unary = true};
-    struct claim *begun = malloc(sizeof *begun);
-    struct grpc_request *request;
-
-    *begun = (struct claim){bench, channel};
     memcpy(bench->request + bench->id_at, &bench->next, sizeof bench->next);
     put_issued(bench);
     bench->next++;
-    bench->outstanding++;
-    if (grpc_request_start(channel, "/xce.v1.LeaseService/Acquire", 20000, NULL, &events, begun,
-                           &request) < 0 ||
-        grpc_request_send(request, bench->request, bench->request_len) < 0)
-        rig_die("a claim was not sent", NULL);
-    grpc_request_half_close(request);
+    memcpy(bytes, bench->request, bench->request_len);
+    return bench->request_len;
 }
 
-static double rate(struct bench *bench, unsigned outstanding)
+/* A client reads what it was given. */
+static bool claimed(const uint8_t *data, size_t len, void *arg)
 {
-    int64_t began = clock_mono_us();
+    struct bench *bench = arg;
+    ProtobufCMessage *message;
+    const Xce__V1__AcquireReply *reply;
+    bool good;
 
-    bench->n_done = 0;
-    bench->until_us = began + (int64_t)(SECONDS * 1e6);
-    for (unsigned i = 0; i < outstanding; i++)
-        claim(bench, bench->channels[i % CONNECTIONS]);
-    while (bench->outstanding)
-        loop_step(bench->rig.loop, 1000);
-    return (double)bench->n_done * 1e6 / (double)(clock_mono_us() - began);
-}
-
-static double claim_once(struct bench *bench)
-{
-    int64_t began = clock_mono_us();
-
-    bench->until_us = 0;
-    claim(bench, bench->channels[0]);
-    while (bench->outstanding)
-        loop_step(bench->rig.loop, 1000);
-    return (double)(clock_mono_us() - began);
+    if (pb_unpack(&bench->arena, &xce__v1__acquire_reply__descriptor, data, len, &message, NULL) <
+        0)
+        return false;
+    reply = (const Xce__V1__AcquireReply *)message;
+    good = reply->n_leases == 1 && reply->leases[0]->uid >= FIRST_UID;
+    bench->now_ms = reply->info->now_ms;
+    pb_arena_reset(&bench->arena);
+    return good;
 }
 
 static double append_once(int fd)
@@ -191,19 +135,6 @@ static double append_once(int fd)
 }
 
 /* ---- rounds ---- */
-
-static int by_value(const void *a, const void *b)
-{
-    const double *x = a, *y = b;
-
-    return *x < *y ? -1 : *x > *y;
-}
-
-static double median(double *values, size_t n)
-{
-    qsort(values, n, sizeof *values, by_value);
-    return values[n / 2];
-}
 
 /* In turns, so that both see the same disk and the same neighbours. */
 static void measure_serial(struct bench *bench, double *ret_serial, double *ret_fdatasync)
@@ -220,33 +151,28 @@ static void measure_serial(struct bench *bench, double *ret_serial, double *ret_
         for (size_t i = 0; i < TURN; i++)
             append[turn * TURN + i] = append_once(fd);
         for (size_t i = 0; i < TURN; i++)
-            serial[turn * TURN + i] = claim_once(bench);
+            serial[turn * TURN + i] = load_once(&bench->load);
     }
     (void)close(fd);
-    *ret_serial = median(serial, TURNS * TURN);
-    *ret_fdatasync = median(append, TURNS * TURN);
+    *ret_serial = load_median(serial, TURNS * TURN);
+    *ret_fdatasync = load_median(append, TURNS * TURN);
 }
 
 static void open_channels(struct bench *bench)
 {
+    bench->load = (struct load){
+        .loop = bench->rig.loop,
+        .path = "/xce.v1.LeaseService/Acquire",
+        .timeout_ms = 20000,
+        .ask = ask,
+        .answered = claimed,
+        .arg = bench,
+        .n_channels = CONNECTIONS,
+    };
     for (unsigned i = 0; i < CONNECTIONS; i++)
-        if (grpc_channel_new(bench->rig.loop, bench->rig.target, NULL, &bench->channels[i]) < 0)
+        if (grpc_channel_new(bench->rig.loop, bench->rig.target, NULL, &bench->load.channels[i]) <
+            0)
             rig_die("channel", NULL);
-}
-
-static void note_closed(void *arg)
-{
-    --*(unsigned *)arg;
-}
-
-static void close_channels(struct bench *bench)
-{
-    unsigned open = CONNECTIONS;
-
-    for (unsigned i = 0; i < CONNECTIONS; i++)
-        grpc_channel_close(bench->channels[i], note_closed, &open);
-    while (open)
-        loop_step(bench->rig.loop, 1000);
 }
 
 static void measure_round(struct bench *bench, double value[N_FIGURES])
@@ -255,12 +181,12 @@ static void measure_round(struct bench *bench, double value[N_FIGURES])
     rig_node(&bench->rig);
     open_channels(bench);
     for (unsigned i = 0; i < WARM_UP; i++)
-        (void)claim_once(bench);
+        (void)load_once(&bench->load);
     measure_serial(bench, &value[SERIAL], &value[FDATASYNC]);
-    value[CLAIMS_1] = rate(bench, 1);
-    value[CLAIMS_64] = rate(bench, 64);
-    value[CLAIMS_256] = rate(bench, 256);
-    close_channels(bench);
+    value[CLAIMS_1] = load_run(&bench->load, 1, SECONDS);
+    value[CLAIMS_64] = load_run(&bench->load, 64, SECONDS);
+    value[CLAIMS_256] = load_run(&bench->load, 256, SECONDS);
+    load_close(&bench->load);
     rig_stop(&bench->rig);
 }
 
@@ -399,7 +325,7 @@ int main(int argc, char **argv)
                 value[CLAIMS_256]);
     }
     for (enum figure f = 0; f < RSS_LEASED; f++)
-        value[f] = median(rounds[f], n);
+        value[f] = load_median(rounds[f], n);
     measure_memory(bench, value);
     report(value, json);
     pb_arena_done(&bench->arena);
