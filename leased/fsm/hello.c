@@ -25,6 +25,20 @@ static bool is_text(const Xce__V1__CmdHello *cmd, struct fsm_outcome *outcome)
            apply_text(cmd->boot_id, "boot-id", APPLY_NAME_MAX, false, outcome);
 }
 
+/* What a node has seen was acknowledged: a state that does not go so far is an old one. To go on from there would give the
+ * same epochs, and so the same names, to others. */
+static bool is_old(const struct fsm *fsm, const Xce__V1__CmdHello *cmd, struct fsm_outcome *outcome)
+{
+    if (cmd->seen <= fsm->revision)
+        return false;
+    fsm_fail(outcome, FSM_PRECONDITION,
+             "the state of leased ends at revision %llu, and this node has seen %llu of it: it is "
+             "an old one that was "
+             "put back",
+             (unsigned long long)fsm->revision, (unsigned long long)cmd->seen);
+    return true;
+}
+
 /* The node that says hello, registered if need be; NULL = refused. */
 static struct node *admit(struct fsm *fsm, const Xce__V1__CmdHello *cmd, struct hello *hello,
                           struct fsm_outcome *outcome)
@@ -113,7 +127,7 @@ void apply_hello(struct fsm *fsm, const Xce__V1__Command *command, struct fsm_ou
     struct node *node;
     char detail[FSM_MESSAGE_MAX + 1];
 
-    if (!is_text(cmd, outcome))
+    if (!is_text(cmd, outcome) || is_old(fsm, cmd, outcome))
         return;
     hello.machine_id = apply_string(fsm, cmd->machine_id);
     hello.boot_id = apply_string(fsm, cmd->boot_id);

@@ -360,12 +360,15 @@ static void greeted(int r, const struct fsm_outcome *outcome, void *arg)
         destroy(session);
         return;
     }
-    if (r < 0)
+    if (r < 0) {
         finish(session, r, NULL);
-    else if (outcome->code != FSM_OK)
+    } else if (outcome->code != FSM_OK) {
+        log_error(LOG_FIELDS(.node = session->node), "no session for node %s: %s", session->node,
+                  outcome->message);
         finish(session, (int)outcome->code, outcome->message);
-    else
+    } else {
         greet(session, outcome);
+    }
 }
 
 /* A node speaks for itself alone. */
@@ -408,6 +411,7 @@ static void said_hello(struct session *session, const Xce__V1__Hello *hello)
     say.machine_id = hello->machine_id;
     say.boot_id = hello->boot_id;
     say.clean_start = hello->clean_start;
+    say.seen = session->same_incarnation ? hello->resume : 0;
     say.n_proofs = hello->n_proofs;
     command.kind_case = XCE__V1__COMMAND__KIND_HELLO;
     command.hello = &say;

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """leased as its clients see it: every verb over gRPC, the life of a lease, identity, restarts, bad input."""
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -352,6 +353,33 @@ class LeasedTest(unittest.TestCase):
         self.assertTrue(other.welcome.full)
 
     # ---- a state that is gone ----
+
+    def test_old_state_put_back_gets_no_nodes(self):
+        """Going on from there would give the epochs and names of acknowledged leases to others."""
+        self.pool()
+        node = self.node()
+        self.client.acquire(wait=True)
+        self.leased.stop()
+        aside = os.path.join(self.leased.folder, "aside")
+        shutil.copytree(self.leased.state, aside)
+        self.leased.start()
+        for _ in range(2):  # the node is known and in order
+            node = peer.Node(self.client, "n1", clean=True).wait(lambda n: n.welcome, what="welcome")
+            self.nodes.append(node)
+        peer.until(lambda: self.node_state("n1") == 1, what="node ready")
+        lease = self.client.acquire(wait=True).leases[0]
+        node.wait(lambda n: n.leases.get(lease.uid) and n.leases[lease.uid].state == ACTIVE)
+        self.leased.stop()
+        shutil.rmtree(self.leased.state)
+        shutil.copytree(aside, self.leased.state)
+        self.leased.start()
+        for _ in range(20):
+            again = peer.Node(self.client, "n1", clean=True, resume=node.revision, incarnation=node.welcome.incarnation)
+            self.nodes.append(again)
+            again.wait(lambda n: n.ended or n.welcome, what="an answer")
+            self.assertIsNone(again.welcome)
+            self.assertIn("it is an old one", again.ended.details())
+        self.assertIn("it is an old one", self.leased.said())
 
     def test_lost_state_is_not_begun_anew(self):
         self.pool()

@@ -134,6 +134,29 @@ static void node_in_another_boot_has_lost_its_leases_and_owes_their_proofs(void 
     assert_int_equal(kit_state(&kit, gone), LEASE_ACTIVE);
 }
 
+static void node_that_has_seen_more_than_there_is_is_refused(void **state)
+{
+    Xce__V1__Command command = XCE__V1__COMMAND__INIT;
+    Xce__V1__CmdHello hello = XCE__V1__CMD_HELLO__INIT;
+    uint64_t revision, session;
+
+    kit_hello(&kit, "n1", "machine-1", "boot-1", false);
+    revision = fsm_revision(kit.fsm);
+    session = kit_node(&kit, "n1")->session;
+    hello.node = (ProtobufCBinaryData){2, (uint8_t *)"n1"};
+    hello.machine_id = (ProtobufCBinaryData){9, (uint8_t *)"machine-1"};
+    hello.boot_id = (ProtobufCBinaryData){6, (uint8_t *)"boot-1"};
+    hello.seen = revision + 1;
+    command.kind_case = XCE__V1__COMMAND__KIND_HELLO;
+    command.hello = &hello;
+    assert_int_equal(kit_apply(&kit, &command), FSM_PRECONDITION);
+    /* However often it tries: that alone does not bring the state there. */
+    assert_int_equal(fsm_revision(kit.fsm), revision);
+    assert_int_equal(kit_node(&kit, "n1")->session, session);
+    hello.seen = revision;
+    assert_int_equal(kit_apply(&kit, &command), FSM_OK);
+}
+
 static void node_hello_brings_proofs(void **state)
 {
     Xce__V1__CmdMember proof = XCE__V1__CMD_MEMBER__INIT;
@@ -570,6 +593,7 @@ int main(void)
         TEST(node_restarted_in_the_same_boot_keeps_its_active_leases),
         TEST(node_in_another_boot_has_lost_its_leases_and_owes_their_proofs),
         TEST(node_hello_brings_proofs),
+        TEST(node_that_has_seen_more_than_there_is_is_refused),
         TEST(node_name_is_kept_for_its_machine_until_that_is_fenced),
         TEST(node_hello_without_its_names_is_refused),
         TEST(node_lost_ends_its_leases_and_quarantines_what_it_owes),
