@@ -149,7 +149,10 @@ static void apply_change(const struct fsm_change *change, void *arg)
 static void apply_outcome(size_t i, const struct fsm_outcome *outcome, void *arg)
 {
     const struct batch *batch = ((const struct apply *)arg)->batch;
+    struct engine *engine = ((const struct apply *)arg)->engine;
 
+    if (outcome->origin && engine->ops->passed)
+        engine->ops->passed(engine, outcome);
     if (batch && i < batch->n && batch->proposals[i].done)
         batch->proposals[i].done(0, outcome, batch->proposals[i].arg);
 }
@@ -172,6 +175,9 @@ void engine_apply_entry(struct engine *engine, uint64_t index, const uint8_t *en
                   r < 0 ? err_text(r) : "it was written by a newer leased");
         abort();
     }
+    /* Whoever leads keeps the time; the others go by what he says. */
+    if (!engine->leading)
+        engine_begin_time(engine);
     if (engine->hooks.applied)
         engine->hooks.applied(engine->hooks.arg);
 }

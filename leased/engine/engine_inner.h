@@ -20,6 +20,8 @@ struct engine_ops {
                  void *arg);
     void (*snapshot)(struct engine *engine, engine_ready_fn done, void *arg);
     void (*get_status)(const struct engine *engine, struct engine_status *ret);
+    /* The outcome of a command that another replica passed on, this one perhaps. NULL: there are none. */
+    void (*passed)(struct engine *engine, const struct fsm_outcome *outcome);
     /* Runs after each round's answers: hand over what was gathered. */
     void (*flush)(struct engine *engine);
 };

@@ -337,6 +337,7 @@ static int apply(struct raft_fsm *raft_fsm, const struct raft_buffer *buf, void 
         apply_state(replica, &entry);
     else
         engine_apply_entry(&replica->engine, entry.index, entry.bytes, entry.len, batch);
+    raft_pass_reached(replica->pass, entry.index, entry.kind == RAFT_ENTRY_STATE);
     if (batch)
         batch_recycle(&replica->queue, batch);
     if (flight && entry.kind == RAFT_ENTRY_STATE && replica->ruling) {
@@ -394,6 +395,7 @@ static int restore(struct raft_fsm *raft_fsm, struct raft_buffer *buf)
     replica->bytes_since = 0;
     if (engine->hooks.restored)
         engine->hooks.restored(engine->fsm, engine->hooks.arg);
+    raft_pass_reached(replica->pass, 0, true);
     return 0;
 }
 
@@ -431,6 +433,8 @@ static void tick(void *arg)
     begin_grace(replica);
     raft_disk_tick(replica);
     raft_read_tick(replica);
+    /* A snapshot may have brought what reads wait for. */
+    raft_pass_reached(replica->pass, raft_last_applied(&replica->raft), false);
     set_threshold(replica);
     if (replica->engine.health < 0 && replica->ruling)
         (void)raft_member_step_down(replica);
@@ -445,6 +449,7 @@ static void replica_free(struct replica *replica)
         raft_uv_close(&replica->io);
     batch_queue_done(&replica->queue);
     raft_read_done(replica);
+    raft_pass_free(replica->pass);
     free(replica->wishes);
     free(replica->state);
     free(replica->folder);
@@ -488,6 +493,7 @@ static void replica_flush(struct engine *engine)
     if (!replica->closing) {
         begin_grace(replica);
         send_waiting(replica);
+        raft_pass_flush(replica->pass);
     } else if (replica->closed && engine->n_later == 0 && !replica->cancelled) {
         void (*done)(void *arg) = replica->done;
         void *arg = replica->done_arg;
@@ -525,6 +531,7 @@ static void replica_close(struct engine *engine, void (*done)(void *arg), void *
         fail_later(replica, batch, -ECANCELED);
     raft_read_fail(replica, -ECANCELED);
     raft_tell_ended(replica, 0, -ECANCELED);
+    raft_pass_close(replica->pass);
     raft_member_lost(replica, -ECANCELED);
     close_raft(replica);
     replica_snapshot_ended(replica, 0, -ECANCELED);
@@ -537,8 +544,10 @@ static void replica_propose(struct engine *engine, const uint8_t *command, size_
     struct replica *replica = replica_of(engine);
     int r = replica->closing ? -ECANCELED : engine->health;
 
-    if (r == 0 && !engine->leading)
-        r = -EAGAIN;
+    if (r == 0 && !engine->leading) {
+        raft_pass_propose(replica->pass, command, len, done, arg);
+        return;
+    }
     if (r == 0)
         r = batch_gather(&replica->queue, command, len, done, arg);
     if (r == 0)
@@ -551,10 +560,12 @@ static void replica_read_barrier(struct engine *engine, engine_ready_fn done, vo
 {
     struct replica *replica = replica_of(engine);
 
-    if (replica->closing || !engine->leading)
-        engine_later_ready(engine, replica->closing ? -ECANCELED : -EAGAIN, done, arg);
-    else
+    if (replica->closing)
+        engine_later_ready(engine, -ECANCELED, done, arg);
+    else if (engine->leading)
         raft_read_ask(replica, done, arg);
+    else
+        raft_pass_read(replica->pass, done, arg);
 }
 
 static void replica_tell(struct engine *engine, const uint8_t *bytes, size_t len,
@@ -598,6 +609,11 @@ static void replica_get_engine_status(const struct engine *engine, struct engine
     };
 }
 
+static void replica_passed(struct engine *engine, const struct fsm_outcome *outcome)
+{
+    raft_pass_applied(replica_of(engine)->pass, outcome);
+}
+
 static const struct engine_ops replica_ops = {
     .close = replica_close,
     .propose = replica_propose,
@@ -605,6 +621,7 @@ static const struct engine_ops replica_ops = {
     .tell = replica_tell,
     .snapshot = replica_snapshot,
     .get_status = replica_get_engine_status,
+    .passed = replica_passed,
     .flush = replica_flush,
 };
 
@@ -672,9 +689,21 @@ static void heard(const uint8_t *bytes, size_t len, void *arg)
         engine_later_told(&replica->engine, 0, bytes, len, NULL, NULL);
 }
 
+static void passed_on(uint64_t link, uint64_t number, const uint8_t *bytes, size_t len, void *arg)
+{
+    raft_pass_take(arg, link, number, bytes, len);
+}
+
+static void pass_answered(uint64_t link, uint64_t number, const uint8_t *bytes, size_t len,
+                          void *arg)
+{
+    raft_pass_answered(((struct replica *)arg)->pass, link, number, bytes, len);
+}
+
 static void link_ended(uint64_t link, void *arg)
 {
     raft_tell_ended(arg, link, -EAGAIN);
+    raft_pass_ended(((struct replica *)arg)->pass, link);
 }
 
 static int make_links(struct replica *replica, const struct replica_links *links)
@@ -682,8 +711,8 @@ static int make_links(struct replica *replica, const struct replica_links *links
     struct raft_links_options options = {
         .loop = replica->engine.loop,
         .replicas = *links,
-        .events = {contradicts, join, current_term, confirmed, taken, answered, heard, link_ended,
-                   replica},
+        .events = {contradicts, join, current_term, confirmed, taken, answered, heard, passed_on,
+                   pass_answered, link_ended, replica},
         .id = replica->identity.id,
         .name = replica->name,
         .address = replica->address,
@@ -858,8 +887,11 @@ static int replica_new(struct loop *loop, const struct replica_options *options,
 
     if (!replica)
         return -ENOMEM;
-    r = engine_init(&replica->engine, &replica_ops, loop, engine_options, hooks, fsm);
+    r = raft_pass_new(replica, &replica->pass);
+    if (r == 0)
+        r = engine_init(&replica->engine, &replica_ops, loop, engine_options, hooks, fsm);
     if (r < 0) {
+        raft_pass_free(replica->pass);
         free(replica);
         return r;
     }

@@ -14,6 +14,7 @@
 #include "leased/engine/engine_inner.h"
 #include "leased/engine/raft_folder.h"
 #include "leased/engine/raft_link.h"
+#include "leased/engine/raft_pass.h"
 #include "leased/engine/replica.h"
 
 struct loop_timer;
@@ -101,6 +102,7 @@ struct replica {
 
     struct read_round read;
     LIST_HEAD(, telling) tellings;
+    struct raft_pass *pass;
     uint64_t last_telling;
     struct member_change *change;
     struct raft_transfer transfer;

@@ -35,6 +35,8 @@ enum frame_type {
     FRAME_TELL = 6,
     FRAME_TOLD = 7,
     FRAME_HEAR = 8,
+    FRAME_PASS = 9,
+    FRAME_PASSED = 10,
 };
 
 enum link_kind {
@@ -285,13 +287,13 @@ static void send_pending(struct link *link)
 }
 
 /* Now or when the stream takes it: a frame of these two parts. */
-static void send_parts(struct link *link, enum frame_type type, const uint64_t *number,
+static bool send_parts(struct link *link, enum frame_type type, const uint64_t *number,
                        const uint8_t *bytes, size_t len)
 {
     size_t number_len = number ? NUMBER_LEN : 0;
 
     if (link->pending.len + HEADER + number_len + len > PENDING_MAX)
-        return;
+        return false;
     buf_put_u32(&link->pending, (uint32_t)(number_len + len));
     buf_put_u32(&link->pending, type);
     if (number)
@@ -301,6 +303,7 @@ static void send_parts(struct link *link, enum frame_type type, const uint64_t *
     if (buf_error(&link->pending) < 0)
         end(link, err_text(buf_error(&link->pending)));
     send_pending(link);
+    return !link->ended;
 }
 
 /* ---- the library's end ---- */
@@ -559,6 +562,14 @@ static void take_frame(struct link *link, size_t len)
                      len - NUMBER_LEN, events->arg);
     } else if (link->greeted && link->type == FRAME_HEAR && link->kind == LINK_IN) {
         events->hear(link->frame, len, events->arg);
+    } else if (link->greeted && link->type == FRAME_PASS && link->kind == LINK_IN &&
+               len >= NUMBER_LEN) {
+        events->pass(link->number, get(link->frame, 8), link->frame + NUMBER_LEN, len - NUMBER_LEN,
+                     events->arg);
+    } else if (link->greeted && link->type == FRAME_PASSED && link->kind == LINK_OUT &&
+               len >= NUMBER_LEN) {
+        events->passed(link->number, get(link->frame, 8), link->frame + NUMBER_LEN,
+                       len - NUMBER_LEN, events->arg);
     } else if (link->greeted && len == NUMBERS_MAX) {
         take_numbers(link);
     } else {
@@ -583,6 +594,16 @@ static void hand_over_data(struct link *link)
         transport_read(link->net, false);
 }
 
+/* The longest frame of the type that has been read. */
+static size_t longest(const struct link *link)
+{
+    if (link->greeted && (link->type == FRAME_TELL || link->type == FRAME_HEAR))
+        return RAFT_TELL_MAX;
+    if (link->greeted && (link->type == FRAME_PASS || link->type == FRAME_PASSED))
+        return RAFT_PASS_MAX;
+    return FRAME_MAX;
+}
+
 static bool take_header(struct link *link)
 {
     size_t len = (size_t)get(link->header, 4);
@@ -592,10 +613,7 @@ static bool take_header(struct link *link)
     link->frame_at = 0;
     if (link->type == FRAME_DATA)
         return link->kind == LINK_IN && link->pair && len > 0;
-    if (link->type < FRAME_HELLO || link->type > FRAME_HEAR || len == 0 ||
-        len > (link->greeted && (link->type == FRAME_TELL || link->type == FRAME_HEAR)
-                   ? RAFT_TELL_MAX
-                   : FRAME_MAX))
+    if (link->type < FRAME_HELLO || link->type > FRAME_PASSED || len == 0 || len > longest(link))
         return false;
     mem_must_grow(&link->frame, &link->frame_cap, len + 1, 1);
     return true;
@@ -764,8 +782,31 @@ uint64_t raft_links_tell(struct raft_links *links, uint64_t id, uint64_t number,
 
     if (!link || len > RAFT_TELL_MAX - NUMBER_LEN)
         return 0;
-    send_parts(link, FRAME_TELL, &number, bytes, len);
-    return link->number;
+    return send_parts(link, FRAME_TELL, &number, bytes, len) ? link->number : 0;
+}
+
+uint64_t raft_links_pass(struct raft_links *links, uint64_t id, uint64_t number,
+                         const uint8_t *bytes, size_t len)
+{
+    struct link *link = find(links, id);
+
+    if (!link || len > RAFT_PASS_MAX - NUMBER_LEN)
+        return 0;
+    return send_parts(link, FRAME_PASS, &number, bytes, len) ? link->number : 0;
+}
+
+void raft_links_passed(struct raft_links *links, uint64_t number, uint64_t passed,
+                       const uint8_t *bytes, size_t len)
+{
+    struct link *link;
+
+    LIST_FOREACH(link, &links->all, all)
+    if (link->number == number && !link->ended && !link->refused) {
+        /* The other one waits for it: without it the stream is of no use. */
+        if (!send_parts(link, FRAME_PASSED, &passed, bytes, len))
+            end(link, "it does not read");
+        return;
+    }
 }
 
 void raft_links_told(struct raft_links *links, uint64_t number, uint64_t told, int r)
@@ -776,7 +817,7 @@ void raft_links_told(struct raft_links *links, uint64_t number, uint64_t told, i
     put(value, (uint64_t)-r, sizeof value);
     LIST_FOREACH(link, &links->all, all)
     if (link->number == number && !link->ended && !link->refused)
-        send_parts(link, FRAME_TOLD, &told, value, sizeof value);
+        (void)send_parts(link, FRAME_TOLD, &told, value, sizeof value);
 }
 
 void raft_links_hear(struct raft_links *links, uint64_t except, const uint8_t *bytes, size_t len)
@@ -786,7 +827,7 @@ void raft_links_hear(struct raft_links *links, uint64_t except, const uint8_t *b
     LIST_FOREACH(link, &links->all, all)
     if (link->kind == LINK_OUT && link->greeted && !link->ended && link->id != except && len > 0 &&
         len <= RAFT_TELL_MAX)
-        send_parts(link, FRAME_HEAR, NULL, bytes, len);
+        (void)send_parts(link, FRAME_HEAR, NULL, bytes, len);
 }
 
 bool raft_links_up(const struct raft_links *links, uint64_t id)

@@ -14,6 +14,8 @@
  *     TELL       u64 number, bytes: to the leader, for everybody
  *     TOLD       u64 number, u64 an errno: 0, it was heard by a leader that still leads
  *     HEAR       bytes: from the leader, what somebody tells
+ *     PASS       u64 number, bytes: a PassRequest, to the leader
+ *     PASSED     u64 number, bytes: its PassReply
  *   all little endian
  *
  * The one who connects checks that the other is the replica it means: certificate for the name, folder for the id. The other
@@ -43,6 +45,9 @@ struct raft_links_events {
                  void *arg);
     void (*told)(uint64_t link, uint64_t number, int r, void *arg);
     void (*hear)(const uint8_t *bytes, size_t len, void *arg);
+    /* A request of another, and the answer to one of ours. */
+    void (*pass)(uint64_t link, uint64_t number, const uint8_t *bytes, size_t len, void *arg);
+    void (*passed)(uint64_t link, uint64_t number, const uint8_t *bytes, size_t len, void *arg);
     void (*ended)(uint64_t link, void *arg); /* a stream of ours; no answer comes on it */
     void *arg;
 };
@@ -77,6 +82,13 @@ uint64_t raft_links_tell(struct raft_links *links, uint64_t id, uint64_t number,
 void raft_links_told(struct raft_links *links, uint64_t link, uint64_t number, int r);
 /* Send HEAR to all that are within reach, except that one. */
 void raft_links_hear(struct raft_links *links, uint64_t except, const uint8_t *bytes, size_t len);
+#define RAFT_PASS_MAX ((size_t)4 << 20)
+/* Send PASS to the replica; the number of the stream that the answer comes on, 0 = it is not sent. */
+uint64_t raft_links_pass(struct raft_links *links, uint64_t id, uint64_t number,
+                         const uint8_t *bytes, size_t len);
+/* Send PASSED on that stream, if it is still there. */
+void raft_links_passed(struct raft_links *links, uint64_t link, uint64_t number,
+                       const uint8_t *bytes, size_t len);
 /* Whether a stream to it is open. */
 bool raft_links_up(const struct raft_links *links, uint64_t id);
 

@@ -336,6 +336,7 @@ int fsm_apply(struct fsm *fsm, const uint8_t *bytes, size_t len, const struct fs
         outcome.code = FSM_OK;
         outcome.replayed = false;
         outcome.session = 0;
+        outcome.origin = entry.commands[i]->origin;
         outcome.n_leases = 0;
         outcome.leases = NULL;
         outcome.message[0] = '\0';

@@ -70,6 +70,7 @@ struct fsm_outcome {
     uint64_t revision; /* after the command */
     int64_t now_ms;    /* cluster time */
     uint64_t session;  /* of a hello */
+    uint64_t origin;   /* which replica's command it was, and which of its own; 0 = the leader's */
     uint32_t n_leases;
     const uint64_t
         *leases; /* ids, in the order asked for; lives until the next command is applied */

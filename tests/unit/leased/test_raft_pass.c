@@ -1,0 +1,332 @@
+/* Replicas that do not lead: what they are asked is passed on, done once, and answered where it was asked. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/lib/raft_kit.h"
+#include "tests/lib/tmp.h"
+
+#define POOL_UIDS 20000
+
+static int setup(void **state)
+{
+    struct raft_kit *kit = calloc(1, sizeof *kit);
+
+    raft_kit_init(kit, tmp_dir(), 3);
+    raft_kit_form(kit, POOL_UIDS);
+    *state = kit;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct raft_kit *kit = *state;
+
+    raft_kit_done(kit);
+    tmp_remove(kit->folder);
+    free(kit);
+    return 0;
+}
+
+static unsigned leader_of(struct raft_kit *kit)
+{
+    int leader = raft_kit_leader(kit, 0);
+
+    assert_true(leader >= 0);
+    return (unsigned)leader;
+}
+
+/* One that follows, and knows whom. */
+static unsigned follower_of(struct raft_kit *kit)
+{
+    unsigned follower = (leader_of(kit) + 1) % 3;
+
+    for (int tries = 0; raft_kit_read(kit, follower) != 0; tries++) {
+        assert_true(tries < 100);
+        raft_kit_elapse(kit, 20);
+    }
+    return follower;
+}
+
+/* ---- requests, in any number ---- */
+
+struct ask {
+    struct asks *asks;
+    uint64_t i;
+    int times, r;
+    enum fsm_code code;
+    uint64_t lease;
+    bool was_there; /* the lease stood in the state of the asked when it was told */
+};
+
+struct asks {
+    struct engine_kit *at;
+    unsigned open;
+    struct ask *items;
+};
+
+static void told(int r, const struct fsm_outcome *outcome, void *arg)
+{
+    struct ask *ask = arg;
+
+    ask->times++;
+    ask->r = r;
+    ask->asks->open--;
+    if (r != 0)
+        return;
+    ask->code = outcome->code;
+    ask->lease = outcome->n_leases ? outcome->leases[0] : 0;
+    ask->was_there = ask->lease && fsm_lease(ask->asks->at->fsm, ask->lease);
+}
+
+static void ask_many(struct raft_kit *kit, struct asks *asks, unsigned at, uint64_t first,
+                     unsigned n)
+{
+    uint8_t bytes[ENGINE_KIT_BYTES];
+
+    *asks = (struct asks){&kit->nodes[at].kit, n, calloc(n, sizeof *asks->items)};
+    for (unsigned i = 0; i < n; i++) {
+        asks->items[i] = (struct ask){.asks = asks, .i = first + i};
+        engine_propose(asks->at->engine, bytes, engine_kit_acquire(first + i, bytes), told,
+                       &asks->items[i]);
+    }
+}
+
+static bool all_told(struct raft_kit *kit, void *arg)
+{
+    (void)kit;
+    return ((struct asks *)arg)->open == 0;
+}
+
+static void wait_told(struct raft_kit *kit, struct asks *asks)
+{
+    if (!raft_kit_until(kit, all_told, asks))
+        fail_msg("%u requests were never answered", asks->open);
+}
+
+static const struct fsm_lease *lease_of(struct raft_kit *kit, unsigned at, uint64_t i)
+{
+    char job[24];
+
+    (void)snprintf(job, sizeof job, "j%lu", (unsigned long)i);
+    return fsm_lease_of_job(kit->nodes[at].kit.fsm, 1000, job);
+}
+
+/* ---- tests ---- */
+
+static void pass_a_follower_answers_when_it_has_applied_it_itself(void **state)
+{
+    struct raft_kit *kit = *state;
+    unsigned follower = follower_of(kit);
+    struct asks asks;
+
+    ask_many(kit, &asks, follower, 1, 1);
+    assert_int_equal(asks.items[0].times, 0);
+    wait_told(kit, &asks);
+    assert_int_equal(asks.items[0].r, 0);
+    assert_int_equal(asks.items[0].code, FSM_OK);
+    assert_true(asks.items[0].was_there);
+    assert_true(raft_kit_equal(kit));
+    free(asks.items);
+}
+
+static void pass_commands_of_one_replica_keep_their_order(void **state)
+{
+    enum { N = 3000 };
+    struct raft_kit *kit = *state;
+    unsigned follower = follower_of(kit);
+    struct asks asks;
+
+    ask_many(kit, &asks, follower, 1, N);
+    wait_told(kit, &asks);
+    for (unsigned i = 0; i < N; i++) {
+        assert_int_equal(asks.items[i].times, 1);
+        assert_int_equal(asks.items[i].r, 0);
+        assert_true(asks.items[i].was_there);
+        if (i > 0)
+            assert_true(asks.items[i].lease > asks.items[i - 1].lease);
+    }
+    free(asks.items);
+}
+
+static void pass_all_replicas_at_once_give_every_lease_once(void **state)
+{
+    enum { N = 500 };
+    struct raft_kit *kit = *state;
+    struct asks asks[3];
+
+    (void)follower_of(kit);
+    for (unsigned at = 0; at < 3; at++)
+        ask_many(kit, &asks[at], at, 1 + at * N, N);
+    for (unsigned at = 0; at < 3; at++)
+        wait_told(kit, &asks[at]);
+    assert_true(raft_kit_equal(kit));
+    for (unsigned at = 0; at < 3; at++) {
+        for (unsigned i = 0; i < N; i++) {
+            const struct ask *ask = &asks[at].items[i];
+
+            if (ask->r != 0)
+                continue; /* the third did not know the leader yet */
+            assert_int_equal(ask->code, FSM_OK);
+            for (unsigned r = 0; r < 3; r++)
+                assert_int_equal(lease_of(kit, r, ask->i)->id, ask->lease);
+        }
+        free(asks[at].items);
+    }
+}
+
+static void pass_a_read_sees_what_was_acknowledged_elsewhere(void **state)
+{
+    struct raft_kit *kit = *state;
+    unsigned follower = follower_of(kit);
+
+    for (uint64_t i = 1; i <= 50; i++) {
+        assert_int_equal(raft_kit_acquire(kit, i), 0);
+        assert_int_equal(raft_kit_read(kit, follower), 0);
+        assert_non_null(lease_of(kit, follower, i));
+    }
+}
+
+static void pass_nothing_is_read_or_done_behind_a_cut(void **state)
+{
+    struct raft_kit *kit = *state;
+    unsigned follower = follower_of(kit);
+    struct asks asks;
+    int r;
+
+    raft_kit_cut(kit, (int)follower, -1);
+    ask_many(kit, &asks, follower, 1, 3);
+    r = raft_kit_read(kit, follower);
+    assert_int_equal(r, -EAGAIN);
+    wait_told(kit, &asks);
+    for (unsigned i = 0; i < 3; i++) {
+        assert_int_equal(asks.items[i].times, 1);
+        assert_true(asks.items[i].r == -ECONNABORTED || asks.items[i].r == -EAGAIN);
+    }
+    free(asks.items);
+    raft_kit_heal(kit);
+    assert_int_equal(raft_kit_acquire(kit, 10), 0);
+    (void)follower_of(kit);
+    /* What came late was done once, if at all. */
+    assert_true(raft_kit_equal(kit));
+}
+
+static void pass_what_is_under_way_when_the_leader_dies_ends_once(void **state)
+{
+    enum { N = 400 };
+    struct raft_kit *kit = *state;
+    unsigned leader = leader_of(kit), follower = follower_of(kit), done = 0;
+    struct asks asks;
+
+    ask_many(kit, &asks, follower, 1, N);
+    raft_kit_elapse(kit, 3);
+    raft_kit_stop(kit, leader);
+    wait_told(kit, &asks);
+    for (uint64_t i = N + 1; i <= N + 3; i++)
+        assert_int_equal(raft_kit_acquire(kit, i), 0);
+    assert_int_equal(raft_kit_start(kit, leader), 0);
+    assert_true(raft_kit_equal(kit));
+    for (unsigned i = 0; i < N; i++) {
+        const struct ask *ask = &asks.items[i];
+
+        assert_int_equal(ask->times, 1);
+        if (ask->r == 0) {
+            done++;
+            for (unsigned r = 0; r < 3; r++)
+                assert_int_equal(lease_of(kit, r, ask->i)->id, ask->lease);
+        } else {
+            assert_true(ask->r == -ECONNABORTED || ask->r == -EAGAIN);
+            if (ask->r == -EAGAIN)
+                assert_null(lease_of(kit, follower, ask->i));
+        }
+    }
+    print_message("%u of %d were done\n", done, N);
+    free(asks.items);
+}
+
+static void pass_asked_again_under_its_id_gets_the_same_lease(void **state)
+{
+    struct raft_kit *kit = *state;
+    unsigned follower = follower_of(kit);
+    struct asks first, again;
+
+    ask_many(kit, &first, follower, 1, 1);
+    wait_told(kit, &first);
+    ask_many(kit, &again, (follower + 1) % 3, 1, 1);
+    wait_told(kit, &again);
+    if (again.items[0].r == 0)
+        assert_int_equal(again.items[0].lease, first.items[0].lease);
+    free(first.items);
+    free(again.items);
+}
+
+static void pass_what_is_no_command_is_refused_and_ends_nobody(void **state)
+{
+    static const uint8_t rubbish[] = {0x12, 0x7f, 0x01};
+    struct raft_kit *kit = *state;
+    unsigned follower = follower_of(kit);
+    struct ask item = {0};
+    struct asks asks = {&kit->nodes[follower].kit, 1, &item};
+
+    item.asks = &asks;
+    engine_propose(asks.at->engine, rubbish, sizeof rubbish, told, &item);
+    wait_told(kit, &asks);
+    assert_int_equal(item.r, -EINVAL);
+    assert_int_equal(raft_kit_acquire(kit, 1), 0);
+    assert_true(raft_kit_equal(kit));
+}
+
+static void pass_a_replica_that_ends_answers_what_waits(void **state)
+{
+    enum { N = 100 };
+    struct raft_kit *kit = *state;
+    unsigned follower = follower_of(kit);
+    struct asks asks;
+
+    ask_many(kit, &asks, follower, 1, N);
+    raft_kit_stop(kit, follower);
+    assert_int_equal(asks.open, 0);
+    for (unsigned i = 0; i < N; i++)
+        assert_int_equal(asks.items[i].times, 1);
+    free(asks.items);
+}
+
+static void pass_time_goes_on_at_a_follower(void **state)
+{
+    struct raft_kit *kit = *state;
+    unsigned leader = leader_of(kit), follower = follower_of(kit);
+    int64_t there, here;
+
+    assert_int_equal(raft_kit_acquire(kit, 1), 0);
+    assert_true(raft_kit_equal(kit));
+    raft_kit_elapse(kit, 300);
+    there = engine_now_ms(kit->nodes[leader].kit.engine);
+    here = engine_now_ms(kit->nodes[follower].kit.engine);
+    assert_in_range(there - here + 100, 0, 200);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(pass_a_follower_answers_when_it_has_applied_it_itself),
+        TEST(pass_commands_of_one_replica_keep_their_order),
+        TEST(pass_all_replicas_at_once_give_every_lease_once),
+        TEST(pass_a_read_sees_what_was_acknowledged_elsewhere),
+        TEST(pass_nothing_is_read_or_done_behind_a_cut),
+        TEST(pass_what_is_under_way_when_the_leader_dies_ends_once),
+        TEST(pass_asked_again_under_its_id_gets_the_same_lease),
+        TEST(pass_what_is_no_command_is_refused_and_ends_nobody),
+        TEST(pass_a_replica_that_ends_answers_what_waits),
+        TEST(pass_time_goes_on_at_a_follower),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
