@@ -7,6 +7,7 @@ import os
 import pwd
 import subprocess
 import sys
+import threading
 
 import grpc
 
@@ -69,36 +70,66 @@ class Caller:
         self.process.stdout.close()
 
 
+class TlsCaller:
+    """The same for who has a certificate: it needs no process of its own."""
+
+    def __init__(self, target, ca, certificate, key):
+        texts = []
+        for path in (ca, key, certificate):
+            with open(path, "rb") as f:
+                texts.append(f.read())
+        self.channel = grpc.secure_channel(target, grpc.ssl_channel_credentials(*texts),
+                                           options=[("grpc.ssl_target_name_override", "localhost"),
+                                                    ("grpc.use_local_subchannel_pool", 1)])
+
+    def call(self, path, message=b"", kind="unary_unary", timeout=10, replies=0):
+        return Answer(perform(self.channel, {"path": path, "message": message.hex(), "kind": kind, "timeout": timeout,
+                                             "replies": replies}))
+
+    def close(self):
+        self.channel.close()
+
+
 def pairs(metadata):
     return sorted([k, v if isinstance(v, str) else v.hex()] for k, v in metadata or ())
 
 
-def perform(channel, ask):
+def perform(channel, ask, tell=lambda reply: None):
     """One call, as the lines want it."""
     message, kind = bytes.fromhex(ask["message"]), ask["kind"]
-    call, replies = None, []
+    call, replies, over = None, [], threading.Event()
+
+    def say():
+        yield message
+        over.wait()  # our side stays open
+
     try:
         if kind == "unary_unary":
             reply, call = getattr(channel, kind)(ask["path"]).with_call(message, timeout=ask["timeout"])
             replies = [reply]
         else:
-            call = getattr(channel, kind)(ask["path"])(iter([message]) if kind == "stream_stream" else message,
+            call = getattr(channel, kind)(ask["path"])(say() if kind == "stream_stream" else message,
                                                        timeout=ask["timeout"])
             for reply in call:
                 replies.append(reply)
-                print(json.dumps({"reply": reply.hex()}), flush=True)
+                tell(reply)
                 if len(replies) == ask["replies"]:
                     call.cancel()
     except grpc.RpcError as error:
         call = error
+    finally:
+        over.set()
     return {"code": call.code().name, "text": call.details(), "initial": pairs(call.initial_metadata()),
             "trailing": pairs(call.trailing_metadata()), "replies": [r.hex() for r in replies]}
 
 
 def main():
     with grpc.insecure_channel(sys.argv[1]) as channel:
+        def tell(reply):
+            print(json.dumps({"reply": reply.hex()}), flush=True)
+
         for line in sys.stdin:
-            print(json.dumps(perform(channel, json.loads(line))), flush=True)
+            print(json.dumps(perform(channel, json.loads(line), tell)), flush=True)
 
 
 if __name__ == "__main__":
