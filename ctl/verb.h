@@ -34,6 +34,8 @@ extern const struct verb cmd_pool_create, cmd_pool_list, cmd_pool_show, cmd_pool
 extern const struct verb cmd_node_list, cmd_node_show, cmd_node_drain, cmd_node_undrain,
     cmd_node_cordon, cmd_node_sweep, cmd_node_fence, cmd_node_forget;
 extern const struct verb cmd_rbac_show, cmd_rbac_apply, cmd_rbac_check, cmd_rbac_roles;
+extern const struct verb cmd_cert_init, cmd_cert_issue, cmd_cert_renew, cmd_cert_revoke,
+    cmd_cert_show;
 extern const struct verb cmd_doctor, cmd_config_show;
 
 #endif

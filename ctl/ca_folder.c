@@ -1,0 +1,262 @@
+#include "ctl/ca_folder.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/fsutil.h"
+#include "common/text.h"
+#include "ctl/ctl.h"
+
+enum {
+    INDEX_BYTES_MAX = 64 << 20,
+    LINE_BYTES_MAX = 512,
+};
+
+char *ca_folder_file(const char *folder, const char *name, char ret[static CA_PATH_BUF])
+{
+    (void)snprintf(ret, CA_PATH_BUF, "%s/%s", folder, name);
+    return ret;
+}
+
+/* ---- files ---- */
+
+int ca_read(struct ctl *ctl, const char *path, bool secret, char **ret)
+{
+    struct stat st;
+    int r;
+
+    if (secret && stat(path, &st) == 0 && (st.st_mode & 077))
+        return ctl_fail(ctl, XCE_FAILED, "%s: mode %03o: others than its owner can read the key",
+                        path, st.st_mode & 0777u);
+    r = fs_read_file(AT_FDCWD, path, CERT_PEM_MAX, ret, NULL);
+    if (r == 0)
+        return EXIT_OK;
+    return ctl_fail(ctl, r == -ENOENT ? XCE_NOT_FOUND : XCE_FAILED, "%s: %s", path, err_text(r));
+}
+
+int ca_write_new(struct ctl *ctl, const char *path, const char *text, unsigned mode)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode), r;
+
+    if (fd < 0)
+        return ctl_fail(ctl, errno == EEXIST ? XCE_EXISTS : XCE_FAILED, "%s: %s", path,
+                        errno == EEXIST ? "is there already, and is not written over"
+                                        : err_text(errno));
+    r = fs_write_all(fd, text, strlen(text));
+    if (r == 0 && (fchmod(fd, mode) < 0 || fsync(fd) < 0))
+        r = -errno;
+    (void)close(fd);
+    if (r == 0)
+        r = fs_sync_parent(AT_FDCWD, path);
+    if (r == 0)
+        return EXIT_OK;
+    (void)unlink(path);
+    return ctl_fail(ctl, XCE_FAILED, "%s: %s", path, err_text(r));
+}
+
+static int replace(struct ctl *ctl, const struct ca_folder *folder, const char *name,
+                   const char *text, size_t len)
+{
+    char path[CA_PATH_BUF];
+    int r = fs_write_file(AT_FDCWD, ca_folder_file(folder->path, name, path), text, len, 0644);
+
+    return r < 0 ? ctl_fail(ctl, XCE_FAILED, "%s: %s", path, err_text(r)) : EXIT_OK;
+}
+
+/* ---- birth ---- */
+
+static int write_crl(struct ctl *ctl, const struct ca_folder *folder, const char *const *serials,
+                     size_t n)
+{
+    AUTO(cert_pem_free) char *pem = NULL;
+    struct err err = {{0}};
+
+    if (cert_crl_make(folder->ca, serials, n, &pem, &err) < 0)
+        return ctl_fail(ctl, XCE_FAILED, "the revocation list: %s", err.text);
+    return replace(ctl, folder, "crl.pem", pem, strlen(pem));
+}
+
+static int make_files(struct ctl *ctl, const char *path, const char *name, int64_t life_ms)
+{
+    AUTO(cert_pem_free) char *key = NULL;
+    AUTO(cert_pem_free) char *pem = NULL;
+    char file[CA_PATH_BUF];
+    struct err err = {{0}};
+    int status;
+
+    if (cert_key_make(&key) < 0)
+        return ctl_fail(ctl, XCE_FAILED, "the key could not be made");
+    if (cert_ca_make(name, key, life_ms, &pem, &err) < 0)
+        return ctl_usage(ctl, "%s", err.text);
+    status = ca_write_new(ctl, ca_folder_file(path, "ca.key", file), key, 0600);
+    if (status == EXIT_OK)
+        status = ca_write_new(ctl, ca_folder_file(path, "index", file), "", 0644);
+    /* Last: where there is a ca.pem, the folder is whole. */
+    if (status == EXIT_OK)
+        status = ca_write_new(ctl, ca_folder_file(path, "ca.pem", file), pem, 0644);
+    return status;
+}
+
+int ca_folder_make(struct ctl *ctl, const char *path, const char *name, int64_t life_ms)
+{
+    struct ca_folder folder;
+    int r = fs_mkdir_p(path, 0700), status;
+
+    if (r < 0)
+        return ctl_fail(ctl, XCE_FAILED, "%s: %s", path, err_text(r));
+    status = make_files(ctl, path, name, life_ms);
+    if (status == EXIT_OK)
+        status = ca_folder_open(ctl, path, &folder);
+    if (status != EXIT_OK)
+        return status;
+    status = write_crl(ctl, &folder, NULL, 0);
+    ca_folder_close(&folder);
+    return status;
+}
+
+/* ---- opening ---- */
+
+static int load(struct ctl *ctl, struct ca_folder *folder)
+{
+    AUTO(cert_pem_free) char *key = NULL;
+    char file[CA_PATH_BUF];
+    struct err err = {{0}};
+    int status = ca_read(ctl, ca_folder_file(folder->path, "ca.pem", file), false, &folder->pem);
+
+    if (status == EXIT_OK)
+        status = ca_read(ctl, ca_folder_file(folder->path, "ca.key", file), true, &key);
+    if (status != EXIT_OK)
+        return status;
+    if (cert_ca_load(folder->pem, key, &folder->ca, &err) < 0)
+        return ctl_fail(ctl, XCE_FAILED, "%s: %s", folder->path, err.text);
+    if (fs_read_file(AT_FDCWD, ca_folder_file(folder->path, "index", file), INDEX_BYTES_MAX,
+                     &folder->index, NULL) < 0)
+        return ctl_fail(ctl, XCE_FAILED, "%s: can not be read", file);
+    return EXIT_OK;
+}
+
+int ca_folder_open(struct ctl *ctl, const char *path, struct ca_folder *ret)
+{
+    struct ca_folder folder = {.path = path ? path : CA_FOLDER_DEFAULT, .lock = -1};
+    char file[CA_PATH_BUF];
+    struct err err = {{0}};
+    struct stat st;
+    int status;
+
+    if (stat(ca_folder_file(folder.path, "ca.pem", file), &st) < 0)
+        return ctl_fail(ctl, errno == ENOENT ? XCE_NOT_FOUND : XCE_FAILED,
+                        "%s: no CA there (leasectl cert init makes one)", folder.path);
+    if (fs_lock_file(ca_folder_file(folder.path, "lock", file), &folder.lock, &err) < 0)
+        return ctl_fail(ctl, XCE_FAILED, "%s", err.text);
+    status = load(ctl, &folder);
+    if (status != EXIT_OK)
+        ca_folder_close(&folder);
+    else
+        *ret = folder;
+    return status;
+}
+
+void ca_folder_close(struct ca_folder *folder)
+{
+    cert_ca_free(folder->ca);
+    free(folder->pem);
+    free(folder->index);
+    folder->lock = mem_close(folder->lock);
+}
+
+/* ---- the index ---- */
+
+int ca_folder_note(struct ctl *ctl, struct ca_folder *folder, const struct cert_identity *identity)
+{
+    AUTO(buf_done) struct buf text = BUF_INIT(INDEX_BYTES_MAX);
+    char end[TEXT_TIME_BUF];
+
+    buf_adds(&text, folder->index);
+    buf_addf(&text, "%s %s %s %s -\n", identity->serial, cert_kind_name(identity->kind),
+             identity->name, text_format_time(identity->not_after_ms, end));
+    if (buf_error(&text) < 0)
+        return ctl_fail(ctl, XCE_FAILED, "%s/index: is full", folder->path);
+    return replace(ctl, folder, "index", buf_str(&text), text.len);
+}
+
+struct line {
+    char serial[CERT_SERIAL_BUF], kind[16], name[CERT_NAME_MAX + 1], until[TEXT_TIME_BUF],
+        revoked[TEXT_TIME_BUF];
+};
+
+/* One line of the index, *at moved behind it. */
+static bool next_line(const char **at, struct line *ret)
+{
+    char line[LINE_BYTES_MAX];
+    size_t len = strcspn(*at, "\n");
+
+    if (len == 0 || len >= sizeof line)
+        return false;
+    memcpy(line, *at, len);
+    line[len] = '\0';
+    *at += len + ((*at)[len] == '\n');
+    return sscanf(line, "%47s %15s %64s %31s %31s", ret->serial, ret->kind, ret->name, ret->until,
+                  ret->revoked) == 5;
+}
+
+/* The list has all that are marked and have not ended: who has ended needs none. */
+static int write_list(struct ctl *ctl, const struct ca_folder *folder, const char *index)
+{
+    const char **serials = NULL;
+    size_t n = 0, cap = 0;
+    struct line line;
+    int status = EXIT_OK;
+
+    for (const char *at = index; status == EXIT_OK && next_line(&at, &line);) {
+        int64_t end_ms;
+
+        if (!strcmp(line.revoked, "-") ||
+            (text_parse_time(line.until, &end_ms, NULL) == 0 && end_ms < clock_wall_ms()))
+            continue;
+        if (mem_grow(&serials, &cap, n + 1, INDEX_BYTES_MAX, sizeof *serials) < 0 ||
+            !(serials[n] = strdup(line.serial)))
+            status = ctl_fail(ctl, XCE_FAILED, "out of memory");
+        else
+            n++;
+    }
+    if (status == EXIT_OK)
+        status = write_crl(ctl, folder, serials, n);
+    while (n > 0)
+        free((char *)(uintptr_t)serials[--n]);
+    free(serials);
+    return status;
+}
+
+int ca_folder_revoke(struct ctl *ctl, struct ca_folder *folder,
+                     const struct cert_identity *identity, bool *ret_new)
+{
+    AUTO(buf_done) struct buf text = BUF_INIT(INDEX_BYTES_MAX);
+    char now[TEXT_TIME_BUF], end[TEXT_TIME_BUF];
+    bool known = false, was = false;
+    struct line line;
+    int status;
+
+    (void)text_format_time(clock_wall_ms(), now);
+    for (const char *at = folder->index; next_line(&at, &line);) {
+        bool this_one = !strcmp(line.serial, identity->serial);
+
+        known = known || this_one;
+        was = was || (this_one && strcmp(line.revoked, "-") != 0);
+        buf_addf(&text, "%s %s %s %s %s\n", line.serial, line.kind, line.name, line.until,
+                 this_one && !strcmp(line.revoked, "-") ? now : line.revoked);
+    }
+    if (!known)
+        buf_addf(&text, "%s %s %s %s %s\n", identity->serial, cert_kind_name(identity->kind),
+                 identity->name, text_format_time(identity->not_after_ms, end), now);
+    if (buf_error(&text) < 0)
+        return ctl_fail(ctl, XCE_FAILED, "%s/index: is full", folder->path);
+    *ret_new = !was;
+    status = replace(ctl, folder, "index", buf_str(&text), text.len);
+    return status == EXIT_OK ? write_list(ctl, folder, buf_str(&text)) : status;
+}

@@ -1,0 +1,50 @@
+/* The folder of a small CA, as `leasectl cert` keeps it:
+ *
+ *     ca.pem    its certificate           ca.key   its key, 0600
+ *     crl.pem   the revocation list       index    one line for each certificate that was made here:
+ *                                                  SERIAL KIND NAME NOT-AFTER REVOKED ("-" = not), times in RFC 3339
+ *     lock      held while something is changed
+ *
+ * Every function says what is wrong on ctl, and gives an exit status. */
+#ifndef XCE_CTL_CA_FOLDER_H
+#define XCE_CTL_CA_FOLDER_H
+
+#include "common/buf.h"
+#include "common/cert_make.h"
+
+struct ctl;
+
+#define CA_FOLDER_DEFAULT "/etc/xce/ca"
+#define CA_PATH_BUF       4200
+
+struct ca_folder {
+    const char *path;
+    struct cert_ca *ca;
+    char *pem; /* ca.pem, whole */
+    char *index;
+    int lock;
+};
+
+/* Make one; refused where there is any file of it. name: the CA's CN. */
+int ca_folder_make(struct ctl *ctl, const char *path, const char *name, int64_t life_ms);
+
+/* Open and lock. path NULL: CA_FOLDER_DEFAULT. */
+int ca_folder_open(struct ctl *ctl, const char *path, struct ca_folder *ret);
+void ca_folder_close(struct ca_folder *folder);
+
+/* Note a certificate that was made. */
+int ca_folder_note(struct ctl *ctl, struct ca_folder *folder, const struct cert_identity *identity);
+/* Mark as revoked what has that serial (any CA's certificate may be named, also one that was made elsewhere), and write the
+ * list anew. *ret_new = whether it was not before. */
+int ca_folder_revoke(struct ctl *ctl, struct ca_folder *folder,
+                     const struct cert_identity *identity, bool *ret_new);
+
+/* "<folder>/<name>". Returns ret. */
+char *ca_folder_file(const char *folder, const char *name, char ret[static CA_PATH_BUF]);
+
+/* Read a PEM file. secret: a key's. */
+int ca_read(struct ctl *ctl, const char *path, bool secret, char **ret);
+/* Write one that must not be there yet. */
+int ca_write_new(struct ctl *ctl, const char *path, const char *text, unsigned mode);
+
+#endif
