@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <linux/capability.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -21,7 +22,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/mem.h"
 #include "noded/sweep/kinds.h"
 
 #ifdef SYS_setresuid32
@@ -29,16 +29,15 @@
 #else
 #define SETRESUID SYS_setresuid
 #endif
-#define HELPERS_MAX 8
+#define ANSWER_MS 5000
 
-static _Atomic pid_t helpers[HELPERS_MAX];
+static _Atomic pid_t helper_pid;
+/* Two at the same uid would end each other. */
+static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
 
 bool uids_is_helper(pid_t pid)
 {
-    for (int i = 0; i < HELPERS_MAX; i++)
-        if (atomic_load(&helpers[i]) == pid)
-            return true;
-    return false;
+    return atomic_load(&helper_pid) == pid;
 }
 
 /* ---- the child: system calls alone, as the parent has threads ---- */
@@ -72,7 +71,7 @@ static _Noreturn void helper_serve(int fd)
 {
     uint32_t uid;
 
-    while (read(fd, &uid, sizeof(uid)) == (ssize_t)sizeof(uid) && uid) {
+    while (read(fd, &uid, sizeof(uid)) == (ssize_t)sizeof(uid)) {
         int r = end_all_of(uid);
         if (write(fd, &r, sizeof(r)) != (ssize_t)sizeof(r))
             break;
@@ -83,20 +82,9 @@ static _Noreturn void helper_serve(int fd)
 /* ---- the parent ---- */
 
 struct helper {
-    _Atomic pid_t *place; /* of its pid among helpers */
     pid_t pid;
     int fd;
 };
-
-static _Atomic pid_t *place_take(void)
-{
-    for (int i = 0; i < HELPERS_MAX; i++) {
-        pid_t none = 0;
-        if (atomic_compare_exchange_strong(&helpers[i], &none, -1))
-            return &helpers[i];
-    }
-    return NULL;
-}
 
 /* No handler of ours may run in the child. */
 static pid_t fork_deaf(void)
@@ -114,55 +102,55 @@ static pid_t fork_deaf(void)
 
 static int helper_start(struct helper *h)
 {
-    int fds[2];
+    int fds[2], r;
 
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) < 0)
         return -errno;
-    h->place = place_take();
-    h->pid = h->place ? fork_deaf() : -1;
-    if (h->pid == 0)
-        helper_serve(fds[1]);
-    (void)mem_close(fds[1]);
     h->fd = fds[0];
-    if (h->pid > 0) {
-        atomic_store(h->place, h->pid);
-        return 0;
+    h->pid = fork_deaf();
+    if (h->pid == 0) {
+        (void)close(fds[0]);
+        helper_serve(fds[1]);
     }
-    int r = h->place ? -errno : -EBUSY;
-    if (h->place)
-        atomic_store(h->place, 0);
-    (void)close(h->fd);
+    r = h->pid < 0 ? -errno : 0;
+    (void)close(fds[1]);
+    if (r < 0)
+        (void)close(h->fd);
+    else
+        atomic_store(&helper_pid, h->pid);
     return r;
 }
 
+/* Whoever has the uid may stop or kill it meanwhile. */
 static int helper_ask(const struct helper *h, uint32_t uid)
 {
+    struct pollfd p = {.fd = h->fd, .events = POLLIN};
     int r;
 
     if (send(h->fd, &uid, sizeof(uid), MSG_NOSIGNAL) < 0)
         return -errno;
+    do
+        r = poll(&p, 1, ANSWER_MS);
+    while (r < 0 && errno == EINTR);
+    if (r == 0)
+        return -ETIMEDOUT;
     return read(h->fd, &r, sizeof(r)) == (ssize_t)sizeof(r) ? r : -EIO;
 }
 
 static void helper_stop(struct helper *h)
 {
-    uint32_t end = 0;
-
-    (void)send(h->fd, &end, sizeof(end), MSG_NOSIGNAL);
     (void)close(h->fd);
+    (void)kill(h->pid, SIGKILL);
     while (waitpid(h->pid, NULL, 0) < 0 && errno == EINTR)
         continue;
-    atomic_store(h->place, 0);
+    atomic_store(&helper_pid, 0);
 }
 
-void sweep_uids(struct sweep *sweep)
+static void uids_end(struct sweep *sweep)
 {
     struct helper helper = {.fd = -1};
-    int r;
+    int r = helper_start(&helper);
 
-    if (!sweep->remove || sweep->n_uids == 0)
-        return;
-    r = helper_start(&helper);
     if (r < 0) {
         sweep_failed(sweep, "a process to end all of a uid", r);
         return;
@@ -173,4 +161,13 @@ void sweep_uids(struct sweep *sweep)
     if (r < 0)
         sweep_failed(sweep, "to end all of a uid", r);
     helper_stop(&helper);
+}
+
+void sweep_uids(struct sweep *sweep)
+{
+    if (!sweep->remove || sweep->n_uids == 0)
+        return;
+    (void)pthread_mutex_lock(&one_at_a_time);
+    uids_end(sweep);
+    (void)pthread_mutex_unlock(&one_at_a_time);
 }

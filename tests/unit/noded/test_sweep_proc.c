@@ -354,6 +354,60 @@ static void proc_that_forks_and_ends_without_rest_ends(void **state)
     chain_ends(f, chain_by_clone, "clone");
 }
 
+static void *sweep_meanwhile(void *arg)
+{
+    struct fixture *f = arg;
+    struct sweep other = f->sweep;
+
+    for (int i = 0; i < 50; i++) {
+        sweep_run(&other, SWEEP_RUNNING);
+        if (sweep_verdict(&other, f->uids[0]))
+            return arg;
+    }
+    sweep_done(&other);
+    return NULL;
+}
+
+/* A sweep and a pass of the guard: neither ends, nor takes for a stray, what the other ends it by. */
+static void proc_two_at_the_same_uid_do_not_meet(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    pthread_t thread;
+    void *found;
+
+    assert_int_equal(pthread_create(&thread, NULL, sweep_meanwhile, f), 0);
+    for (int i = 0; i < 50; i++) {
+        sweep_it(f);
+        assert_clean(f);
+    }
+    assert_int_equal(pthread_join(thread, &found), 0);
+    assert_null(found);
+    assert_int_equal(f->sweep.n_removed, 0);
+}
+
+/* All that it may signal, without rest. */
+static void become_enemy(uint32_t id)
+{
+    become_all(id);
+    fixture_ready();
+    for (;;)
+        (void)kill(-1, SIGSTOP);
+}
+
+static void proc_that_stops_whoever_has_its_uid_ends(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    pid_t pid = fixture_plant(become_enemy, f->uids[0]);
+
+    for (int i = 0; i < 5; i++) {
+        sweep_it(f);
+        if (!sweep_verdict(&f->sweep, f->uids[0]))
+            break;
+    }
+    assert_clean(f);
+    assert_int_equal(fixture_reap(pid), SIGKILL);
+}
+
 static void proc_zombie_does_not_count(void **state)
 {
     struct fixture *f = fixture_get(state);
@@ -532,6 +586,8 @@ int main(void)
         SWEEP_TEST(proc_in_a_user_namespace_is_found_and_killed),
         SWEEP_TEST(proc_fork_bomb_ends),
         SWEEP_TEST(proc_that_forks_and_ends_without_rest_ends),
+        SWEEP_TEST(proc_two_at_the_same_uid_do_not_meet),
+        SWEEP_TEST(proc_that_stops_whoever_has_its_uid_ends),
         SWEEP_TEST(proc_zombie_does_not_count),
         SWEEP_TEST(proc_of_others_lives_on),
         SWEEP_TEST(proc_sanctioned_between_look_and_kill_lives_on),
