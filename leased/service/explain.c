@@ -239,8 +239,9 @@ static void explain(struct service *service, struct service_request *request)
                : NULL;
     if (!found.lease && !pool) {
         service_refuse(request, FSM_NOT_FOUND, "no such lease%s",
-                       request->scope == SCOPE_ALL && found.uid ? ", and the uid is in no pool"
-                                                                : "");
+                       request->scope == SCOPE_ALL && found.uid && !found.epoch
+                           ? ", and the uid is in no pool"
+                           : "");
         return;
     }
     explanation = calloc(1, sizeof *explanation);

@@ -352,6 +352,17 @@ class LeasedTest(unittest.TestCase):
         other.wait(lambda n: n.welcome)
         self.assertTrue(other.welcome.full)
 
+    def test_explain_of_a_name_that_is_gone(self):
+        self.pool()
+        self.node()
+        lease = self.client.acquire(wait=True).leases[0]
+        self.client.release(lease)
+        peer.until(lambda: self.state(lease.lease) == FREE, what="free")
+        for key, word in (({"name": lease.name.encode()}, "no such lease"), ({"uid": FIRST - 1}, "the uid is in no pool")):
+            code, text = peer.code_of(lambda: self.client.lease.Explain(self.client.m["lease"].LeaseKey(**key), timeout=5))
+            self.assertEqual(code, "NOT_FOUND")
+            self.assertTrue(text.endswith(word), text)
+
     # ---- a state that is gone ----
 
     def test_old_state_put_back_gets_no_nodes(self):
