@@ -1,11 +1,9 @@
 /* Between C-Raft and raft_uv: struct raft_io with some of its functions replaced.
  *
  *   snapshot_put   an own snapshot waits until history is on disk up to it, for it cuts the log
- *   recv           an InstallSnapshot that comes meanwhile is dropped: it is sent again, and C-Raft 0.22.1 would crash when
- *                  an own snapshot ends while one waits to be installed; so is one that comes while another is being
- *                  installed, which it would forget to free
- *   send           an InstallSnapshot gets the term that belongs to the snapshot that was loaded: C-Raft 0.22.1 keeps the
- *                  one of the snapshot it meant to send, which may have been replaced since
+ *   recv, send     what C-Raft 0.22.1 gets wrong with messages is kept away from it (raft_guard.h); and a snapshot that comes while
+ *                  another is being installed is dropped, for it would forget to free it
+ *   tick           likewise
  *   append         is timed: raft_uv tries a failed write again for ever and tells nobody
  *   set_term, set_vote   when one fails the replica falls silent for good: C-Raft would go on with what is not on disk, and
  *                  a vote that is forgotten is one that can be given twice */
@@ -30,13 +28,7 @@ static struct replica *replica_of_io(struct raft_io *io)
     return CONTAINER_OF(io, struct replica, io);
 }
 
-/* ---- where snapshots stand ---- */
-
-static void note_place(struct raft_disk *disk, uint64_t index, uint64_t term)
-{
-    memmove(disk->places, disk->places + 1, sizeof disk->places - sizeof disk->places[0]);
-    disk->places[RAFT_PLACES - 1] = (struct raft_place){index, term};
-}
+/* ---- loaded and sent ---- */
 
 static int disk_load(struct raft_io *io, raft_term *term, raft_id *voted_for,
                      struct raft_snapshot **snapshot, raft_index *start_index,
@@ -45,27 +37,23 @@ static int disk_load(struct raft_io *io, raft_term *term, raft_id *voted_for,
     struct raft_disk *disk = &replica_of_io(io)->disk;
     int rv = disk->uv.load(io, term, voted_for, snapshot, start_index, entries, n_entries);
 
-    if (rv == 0 && *snapshot) {
-        note_place(disk, (*snapshot)->index, (*snapshot)->term);
+    if (rv == 0 && *snapshot)
         disk->snapshot_entry = (*snapshot)->index;
-    }
     return rv;
 }
 
 static int disk_send(struct raft_io *io, struct raft_io_send *req,
                      const struct raft_message *message, raft_io_send_cb cb)
 {
-    const struct raft_disk *disk = &replica_of_io(io)->disk;
-    struct raft_message mended = *message;
+    struct replica *replica = replica_of_io(io);
+    struct raft_message mended;
+    int rv;
 
     /* A snapshot may have been read while we closed; raft_uv would begin a new stream for it. */
-    if (replica_of_io(io)->over || replica_of_io(io)->closing)
+    if (replica->over || replica->closing)
         return RAFT_NOCONNECTION;
-    if (message->type == RAFT_INSTALL_SNAPSHOT)
-        for (unsigned i = 0; i < RAFT_PLACES; i++)
-            if (disk->places[i].index == message->install_snapshot.last_index)
-                mended.install_snapshot.last_term = disk->places[i].term;
-    return disk->uv.send(io, req, &mended, cb);
+    rv = raft_guard_send(&replica->disk.guard, &replica->raft, message, &mended);
+    return rv ? rv : replica->disk.uv.send(io, req, &mended, cb);
 }
 
 /* ---- received ---- */
@@ -86,15 +74,26 @@ static void drop(struct raft_message *message)
 static void disk_recv(struct raft_io *io, struct raft_message *message)
 {
     struct replica *replica = replica_of_io(io);
+    struct raft_guard *guard = &replica->disk.guard;
 
-    bool busy = replica->disk.put || replica->raft.snapshot.installing;
-
-    if (replica->over || (message->type == RAFT_INSTALL_SNAPSHOT && busy)) {
+    if (replica->over ||
+        (message->type == RAFT_INSTALL_SNAPSHOT && replica->raft.snapshot.installing)) {
         drop(message);
         return;
     }
+    if (!raft_guard_recv(guard, &replica->raft, message))
+        return;
     replica->disk.recv(io, message);
+    raft_guard_settle(guard, &replica->raft);
     replica_observe(replica);
+}
+
+static void disk_ticked(struct raft_io *io)
+{
+    struct replica *replica = replica_of_io(io);
+
+    replica->disk.tick(io);
+    raft_guard_settle(&replica->disk.guard, &replica->raft);
 }
 
 static int disk_start(struct raft_io *io, unsigned msecs, raft_io_tick_cb tick,
@@ -102,8 +101,9 @@ static int disk_start(struct raft_io *io, unsigned msecs, raft_io_tick_cb tick,
 {
     struct raft_disk *disk = &replica_of_io(io)->disk;
 
+    disk->tick = tick;
     disk->recv = recv;
-    return disk->uv.start(io, msecs, tick, disk_recv);
+    return disk->uv.start(io, msecs, disk_ticked, disk_recv);
 }
 
 /* ---- term and vote ---- */
@@ -201,7 +201,7 @@ struct disk_put {
     struct replica *replica;
     struct raft_io_snapshot_put *theirs;
     raft_io_snapshot_put_cb cb;
-    uint64_t index, term;
+    uint64_t index;
 };
 
 static void disk_put_done(struct raft_io_snapshot_put *req, int status)
@@ -212,10 +212,8 @@ static void disk_put_done(struct raft_io_snapshot_put *req, int status)
     bool own = mine.theirs == disk->put;
 
     free(put);
-    if (status == 0) {
-        note_place(disk, mine.index, mine.term);
+    if (status == 0)
         disk->snapshot_entry = mine.index;
-    }
     if (own)
         disk->put = NULL;
     mine.cb(mine.theirs, status);
@@ -230,11 +228,7 @@ static int put_now(struct replica *replica, unsigned trailing, struct raft_io_sn
     struct disk_put *put = mem_must_calloc(1, sizeof *put);
     int rv;
 
-    *put = (struct disk_put){.replica = replica,
-                             .theirs = req,
-                             .cb = cb,
-                             .index = snapshot->index,
-                             .term = snapshot->term};
+    *put = (struct disk_put){.replica = replica, .theirs = req, .cb = cb, .index = snapshot->index};
     rv = replica->disk.uv.snapshot_put(&replica->io, trailing, &put->ours, snapshot, disk_put_done);
     if (rv != 0)
         free(put);

@@ -13,6 +13,7 @@
 #include "leased/engine/batch.h"
 #include "leased/engine/engine_inner.h"
 #include "leased/engine/raft_folder.h"
+#include "leased/engine/raft_guard.h"
 #include "leased/engine/raft_link.h"
 #include "leased/engine/raft_pass.h"
 #include "leased/engine/replica.h"
@@ -23,15 +24,10 @@ struct flight;
 
 /* ---- between C-Raft and its disk ---- */
 
-#define RAFT_PLACES 8u
-
-struct raft_place {
-    uint64_t index, term;
-};
-
 struct raft_disk {
     /* What raft_uv put into struct raft_io; ours stand there now. */
     struct raft_io uv;
+    raft_io_tick_cb tick;
     raft_io_recv_cb recv;
     raft_io_append_cb appended;
     raft_io_snapshot_put_cb put_done;
@@ -44,7 +40,7 @@ struct raft_disk {
     uint64_t snapshot_revision; /* of the state in it */
     uint64_t snapshot_entry;    /* the last one that is on disk */
 
-    struct raft_place places[RAFT_PLACES]; /* of snapshots on disk, newest last */
+    struct raft_guard guard;
 
     unsigned n_appends;  /* under way */
     int64_t progress_ms; /* when the last of them ended, or the first began */

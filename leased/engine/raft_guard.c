@@ -1,0 +1,63 @@
+#include "leased/engine/raft_guard.h"
+
+static void cut_commit(struct raft_guard *guard, const struct raft *raft,
+                       struct raft_append_entries *entries)
+{
+    if (entries->prev_log_index + entries->n_entries >= raft->commit_index ||
+        entries->leader_commit <= raft->commit_index)
+        return;
+    entries->leader_commit = raft->commit_index;
+    guard->n_cut++;
+}
+
+bool raft_guard_recv(struct raft_guard *guard, const struct raft *raft,
+                     struct raft_message *message)
+{
+    struct raft_install_snapshot *install = &message->install_snapshot;
+
+    switch (message->type) {
+    case RAFT_APPEND_ENTRIES:
+        guard->refusing = message->append_entries.term < raft->current_term;
+        cut_commit(guard, raft, &message->append_entries);
+        return true;
+    case RAFT_INSTALL_SNAPSHOT:
+        guard->refusing = install->term < raft->current_term;
+        if (!raft->legacy.snapshot_taking)
+            return true;
+        guard->refusing = false;
+        guard->n_dropped++;
+        raft_configuration_close(&install->conf);
+        raft_free(install->data.base);
+        return false;
+    default:
+        return true;
+    }
+}
+
+void raft_guard_settle(struct raft_guard *guard, struct raft *raft)
+{
+    guard->refusing = false;
+    if (raft->state != RAFT_LEADER || raft->legacy.prev_state == RAFT_LEADER)
+        return;
+    raft->legacy.prev_state = RAFT_LEADER;
+    guard->n_noted++;
+}
+
+int raft_guard_send(struct raft_guard *guard, const struct raft *raft,
+                    const struct raft_message *message, struct raft_message *ret)
+{
+    *ret = *message;
+    if (message->type == RAFT_APPEND_ENTRIES_RESULT && guard->refusing) {
+        /* Whatever its leader believes of us, that entry 1 does not match changes nothing. */
+        ret->append_entries_result.rejected = 1;
+        ret->append_entries_result.last_log_index = 0;
+        guard->n_refused++;
+    } else if (message->type == RAFT_INSTALL_SNAPSHOT) {
+        if (message->install_snapshot.last_index != raft->trail.snapshot.index)
+            return RAFT_BUSY;
+        ret->install_snapshot.last_term = raft->trail.snapshot.term;
+        guard->n_corrected += ret->install_snapshot.last_term !=
+                              message->install_snapshot.last_term;
+    }
+    return 0;
+}

@@ -1,0 +1,49 @@
+/* What C-Raft 0.22.1 gets wrong with messages, kept away from it: a look at each before it is received and before it is sent.
+ * Used by whoever stands between the library and its raft_io; the simulator (tests/sim) uses the same code, has found most of
+ * this, and finds each within a few thousand seeds when it is taken out. Pure: no loop, no file, no clock.
+ *
+ * 1. A snapshot that arrives while this replica writes one of its own is kept waiting by the library; until then its log in
+ *    memory is one that the leader has replaced. If the commit index moves meanwhile, entries that nobody has agreed to are
+ *    applied, and when the own snapshot is done, a null pointer is followed (legacy.c, takeSnapshotCb). Such a
+ *    snapshot is dropped; the leader sends it again after its install_snapshot_timeout.
+ * 2. A snapshot is read from disk when it is to be sent; if there is a newer one by then, it goes out with its own index but
+ *    with the term of the older one (legacyLoadSnapshotCb). The follower refuses the entries that come next, for ever.
+ *    The term is put right, or, where it is not known yet, the message is not sent, and comes again.
+ * 3. Entries that end below the follower's commit index (a new leader looks for where the logs part) move that index back
+ *    when the leader's own is higher (replicationAppend). A snapshot that is taken then bears the lower index, and
+ *    after a restart entries are applied twice. The commit index in such a message is cut: it says nothing new.
+ * 4. The refusal of entries or of a snapshot of an older term bears a last index that was never set, and for a snapshot it
+ *    looks like consent (recvInstallSnapshot). Who has been elected again since takes it as one of the new term: a leader
+ *    counts entries as stored that are not, and acknowledges them. Such a refusal is made to say nothing but the term.
+ * 5. Who is elected while a majority has no room on its disks is not noted as leader by the library's outer half
+ *    (legacyHandleEvent); when it ceases to lead, the requests that wait are never answered. It is noted.
+ *
+ * Not here, for it is not about messages: when term or vote can not be written, the library goes on (the distribution builds
+ * it without asserts) and may vote twice in a term. The owner of the raft_io must let nothing out from then on. */
+#ifndef XCE_LEASED_ENGINE_RAFT_GUARD_H
+#define XCE_LEASED_ENGINE_RAFT_GUARD_H
+
+#include <raft.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Zero = nothing has come yet. One for each raft; its thread. The counters are for tests and metrics. */
+struct raft_guard {
+    bool refusing;        /* the message being received is of an older term */
+    uint64_t n_dropped;   /* 1 */
+    uint64_t n_corrected; /* 2 */
+    uint64_t n_cut;       /* 3 */
+    uint64_t n_refused;   /* 4 */
+    uint64_t n_noted;     /* 5 */
+};
+
+/* Before a message goes to the library, which may be changed. False: it must not go there, what hangs on it is freed. */
+bool raft_guard_recv(struct raft_guard *guard, const struct raft *raft,
+                     struct raft_message *message);
+/* After the library has received a message, and after each tick. */
+void raft_guard_settle(struct raft_guard *guard, struct raft *raft);
+/* What to send in the place of a message; borrows from it. 0; RAFT_BUSY: nothing, send says so to the library. */
+int raft_guard_send(struct raft_guard *guard, const struct raft *raft,
+                    const struct raft_message *message, struct raft_message *ret);
+
+#endif

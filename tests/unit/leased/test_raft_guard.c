@@ -1,0 +1,196 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "leased/engine/raft_guard.h"
+
+struct fixture {
+    struct raft_guard guard;
+    struct raft raft;
+    struct raft_message message, sent;
+};
+
+static int setup(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+
+    f->raft.current_term = 5;
+    f->raft.commit_index = 100;
+    f->raft.state = RAFT_FOLLOWER;
+    f->raft.trail.snapshot.index = 64;
+    f->raft.trail.snapshot.term = 4;
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    free(*state);
+    return 0;
+}
+
+static struct raft_append_entries *entries(struct fixture *f, raft_term term, raft_index prev,
+                                           unsigned n, raft_index commit)
+{
+    f->message = (struct raft_message){.type = RAFT_APPEND_ENTRIES};
+    f->message.append_entries = (struct raft_append_entries){
+        .term = term, .prev_log_index = prev, .n_entries = n, .leader_commit = commit};
+    return &f->message.append_entries;
+}
+
+static struct raft_install_snapshot *snapshot(struct fixture *f, raft_term term, raft_index index)
+{
+    struct raft_install_snapshot *install = &f->message.install_snapshot;
+
+    f->message = (struct raft_message){.type = RAFT_INSTALL_SNAPSHOT};
+    install->term = term;
+    install->last_index = index;
+    install->last_term = 3;
+    raft_configuration_init(&install->conf);
+    install->data.len = 8;
+    install->data.base = raft_malloc(8);
+    return install;
+}
+
+static struct raft_append_entries_result *answer(struct fixture *f)
+{
+    f->message = (struct raft_message){.type = RAFT_APPEND_ENTRIES_RESULT};
+    f->message.append_entries_result = (struct raft_append_entries_result){
+        .term = 5, .rejected = 0, .last_log_index = 0x7fff12345678};
+    assert_int_equal(raft_guard_send(&f->guard, &f->raft, &f->message, &f->sent), 0);
+    return &f->sent.append_entries_result;
+}
+
+static void recv_snapshot_while_own_is_written_drops(void **state)
+{
+    struct fixture *f = *state;
+
+    f->raft.legacy.snapshot_taking = true;
+    snapshot(f, 5, 64); /* freed, or the sanitizer says so */
+    assert_false(raft_guard_recv(&f->guard, &f->raft, &f->message));
+    assert_int_equal(f->guard.n_dropped, 1);
+    assert_false(f->guard.refusing);
+}
+
+static void recv_snapshot_otherwise_passes(void **state)
+{
+    struct fixture *f = *state;
+    struct raft_install_snapshot *install = snapshot(f, 5, 64);
+
+    assert_true(raft_guard_recv(&f->guard, &f->raft, &f->message));
+    assert_false(f->guard.refusing);
+    raft_free(install->data.base);
+}
+
+static void recv_entries_below_commit_cuts_commit(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_true(raft_guard_recv(&f->guard, &f->raft, (entries(f, 5, 90, 5, 120), &f->message)));
+    assert_int_equal(f->message.append_entries.leader_commit, 100);
+    assert_int_equal(f->guard.n_cut, 1);
+}
+
+static void recv_entries_up_to_commit_passes(void **state)
+{
+    struct fixture *f = *state;
+    static const raft_index cases[][3] = {
+        {90, 10, 120}, {100, 0, 120}, {100, 7, 103}, {90, 5, 100}, {90, 5, 80}};
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        entries(f, 5, cases[i][0], (unsigned)cases[i][1], cases[i][2]);
+        assert_true(raft_guard_recv(&f->guard, &f->raft, &f->message));
+        assert_int_equal(f->message.append_entries.leader_commit, cases[i][2]);
+    }
+    assert_int_equal(f->guard.n_cut, 0);
+}
+
+static void send_refusal_of_old_term_consents_to_nothing(void **state)
+{
+    struct fixture *f = *state;
+    struct raft_install_snapshot *install = snapshot(f, 4, 64);
+
+    assert_true(raft_guard_recv(&f->guard, &f->raft, &f->message));
+    raft_free(install->data.base);
+    assert_int_equal(answer(f)->rejected, 1);
+    assert_int_equal(answer(f)->last_log_index, 0);
+    assert_int_equal(answer(f)->term, 5);
+    raft_guard_settle(&f->guard, &f->raft);
+    assert_int_equal(answer(f)->rejected, 0);
+}
+
+static void send_answer_of_this_term_is_untouched(void **state)
+{
+    struct fixture *f = *state;
+
+    entries(f, 5, 100, 0, 100);
+    assert_true(raft_guard_recv(&f->guard, &f->raft, &f->message));
+    assert_int_equal(answer(f)->last_log_index, 0x7fff12345678);
+    assert_int_equal(f->guard.n_refused, 0);
+}
+
+static void send_snapshot_gets_its_own_term(void **state)
+{
+    struct fixture *f = *state;
+    struct raft_install_snapshot *install = snapshot(f, 5, 64);
+
+    assert_int_equal(raft_guard_send(&f->guard, &f->raft, &f->message, &f->sent), 0);
+    assert_int_equal(f->sent.install_snapshot.last_term, 4);
+    assert_int_equal(f->guard.n_corrected, 1);
+    assert_ptr_equal(f->sent.install_snapshot.data.base, install->data.base);
+    raft_free(install->data.base);
+}
+
+static void send_snapshot_of_unknown_term_is_put_off(void **state)
+{
+    struct fixture *f = *state;
+    struct raft_install_snapshot *install = snapshot(f, 5, 70);
+
+    assert_int_equal(raft_guard_send(&f->guard, &f->raft, &f->message, &f->sent), RAFT_BUSY);
+    raft_free(install->data.base);
+}
+
+static void settle_election_without_room_is_noted_once(void **state)
+{
+    struct fixture *f = *state;
+
+    f->raft.state = RAFT_LEADER;
+    f->raft.legacy.prev_state = RAFT_CANDIDATE;
+    raft_guard_settle(&f->guard, &f->raft);
+    raft_guard_settle(&f->guard, &f->raft);
+    assert_int_equal(f->raft.legacy.prev_state, RAFT_LEADER);
+    assert_int_equal(f->guard.n_noted, 1);
+}
+
+static void settle_follower_changes_nothing(void **state)
+{
+    struct fixture *f = *state;
+
+    f->raft.legacy.prev_state = RAFT_CANDIDATE;
+    raft_guard_settle(&f->guard, &f->raft);
+    assert_int_equal(f->raft.legacy.prev_state, RAFT_CANDIDATE);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(recv_snapshot_while_own_is_written_drops),
+        TEST(recv_snapshot_otherwise_passes),
+        TEST(recv_entries_below_commit_cuts_commit),
+        TEST(recv_entries_up_to_commit_passes),
+        TEST(send_refusal_of_old_term_consents_to_nothing),
+        TEST(send_answer_of_this_term_is_untouched),
+        TEST(send_snapshot_gets_its_own_term),
+        TEST(send_snapshot_of_unknown_term_is_put_off),
+        TEST(settle_election_without_room_is_noted_once),
+        TEST(settle_follower_changes_nothing),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
