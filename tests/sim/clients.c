@@ -1,8 +1,10 @@
 /* What schedulers, users and administrators do, and what they were told. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "common/mem.h"
 #include "tests/sim/world.h"
 
 static const char *const jobs[] = {"", "", "", "j1", "j2", "j3", "j4"};
@@ -10,66 +12,134 @@ static const char *const pool_names[] = {"main", "side"};
 
 /* ---- requests ---- */
 
-static void send_request(struct world *w, Xce__V1__Command *command, int i)
+/* What was done for one request of this id is done, once (I4): every later copy gets the same answer. But one that waits may
+ * hear later that some member refused. */
+static bool same_answer(const struct sim_request *r, const struct fsm_outcome *outcome)
 {
-    struct sim_request *r = &w->requests[i];
-    Xce__V1__Request request = XCE__V1__REQUEST__INIT;
-
-    request.principal = sim_bytes("client");
-    request.id = sim_bytes(r->id);
-    request.digest = (ProtobufCBinaryData){1, &r->digest};
-    request.issued_at_ms = r->issued_ms;
-    command->request = &request;
-    if (chance(w, 50))
-        world_apply(w, command, i);
-    else
-        world_send(w, command, i);
-    if (chance(w, 30))
-        world_send(w, command, i);
+    if (r->waits && r->code == FSM_OK && outcome->code == FSM_NOT_READY)
+        return true;
+    if (!r->answered || r->code != outcome->code)
+        return false;
+    return (r->waits && r->code == FSM_OK) ||
+           (r->n_leases == outcome->n_leases &&
+            memcmp(r->leases, outcome->leases, r->n_leases * sizeof(uint64_t)) == 0);
 }
 
-/* A slot for a new request; its id is never used again. */
-static int new_request(struct world *w, bool waits)
+void client_answer(struct world *w, const struct fsm_outcome *outcome)
 {
-    int i = (int)(w->n_requests < SIM_REQUESTS ? w->n_requests : roll(w, SIM_REQUESTS));
-
-    if (w->n_requests == SIM_REQUESTS) {
-        for (size_t m = 0; m < w->n_bag; m++)
-            if (w->bag[m].request == i)
-                return -1; /* a copy of the old one is still under way */
-    } else {
-        w->n_requests++;
-    }
-    w->requests[i] = (struct sim_request){.issued_ms = fsm_now_ms(w->fsm), .waits = waits};
-    snprintf(w->requests[i].id, sizeof(w->requests[i].id), "r%" PRIu64, w->step);
-    return i;
-}
-
-void client_answer(struct world *w, int request, const struct fsm_outcome *outcome)
-{
-    struct sim_request *r = &w->requests[request];
-    bool same;
+    struct sim_request *r = &w->requests[w->applying];
 
     w->events[EVENT_TOO_OLD] += outcome->code == FSM_REQUEST_OLD;
     w->events[EVENT_REPLAYED] += outcome->replayed;
     if (outcome->code == FSM_REQUEST_OLD)
         return;
-    if (!outcome->replayed) {
-        if (++r->times_done > 1)
-            violated(w, "I4: request %s was done twice", r->id);
-        r->answered = true;
-        r->code = outcome->code;
-        r->n_leases = outcome->n_leases;
-        memcpy(r->leases, outcome->leases, outcome->n_leases * sizeof(uint64_t));
+    if (outcome->replayed) {
+        w->events[EVENT_NOT_READY] += outcome->code == FSM_NOT_READY;
+        if (!same_answer(r, outcome))
+            violated(w, "I4: request r%d was answered %d, then %d", w->applying, (int)r->code,
+                     (int)outcome->code);
         return;
     }
-    same = r->answered && r->code == outcome->code && r->n_leases == outcome->n_leases &&
-           memcmp(r->leases, outcome->leases, r->n_leases * sizeof(uint64_t)) == 0;
-    w->events[EVENT_NOT_READY] += outcome->code == FSM_NOT_READY;
-    if (!same && !(r->waits && r->code == FSM_OK &&
-                   (outcome->code == FSM_OK || outcome->code == FSM_NOT_READY)))
-        violated(w, "I4: request %s was answered %d, then %d", r->id, (int)r->code,
-                 (int)outcome->code);
+    if (++r->times_done > 1)
+        violated(w, "I4: request r%d was done twice", w->applying);
+    if (outcome->n_leases > SIM_LEASES)
+        violated(w, "request r%d got %u leases", w->applying, outcome->n_leases);
+    r->answered = true;
+    r->code = outcome->code;
+    r->n_leases = outcome->n_leases;
+    memcpy(r->leases, outcome->leases, outcome->n_leases * sizeof(uint64_t));
+}
+
+/* What a client is told is what the committed log says: nothing that was acknowledged is lost (I4). */
+static void told(struct world *w, const struct sim_ask *ask, int r,
+                 const struct fsm_outcome *outcome)
+{
+    struct sim_request *request = &w->requests[ask->request];
+
+    request->again_ms = w->now_ms;
+    if (r < 0)
+        return;
+    request->told = true;
+    if (outcome->code == FSM_REQUEST_OLD)
+        return;
+    if (!same_answer(request, outcome))
+        violated(w, "I4: the client of request r%d was told %d, committed is %d", ask->request,
+                 (int)outcome->code, (int)request->code);
+}
+
+static void send_again(struct world *w, int i)
+{
+    struct sim_request *r = &w->requests[i];
+    struct sim_ask ask = {.done = told, .via = w->ops->any(w), .request = i};
+
+    r->again_ms = w->now_ms + 500;
+    w->ops->submit(w, r->bytes, r->len, &ask);
+}
+
+static int new_request(struct world *w, bool waits)
+{
+    struct sim_request *r;
+
+    mem_must_grow(&w->requests, &w->cap_requests, w->n_requests + 1, sizeof(*w->requests));
+    r = &w->requests[w->n_requests];
+    *r = (struct sim_request){.issued_ms = fsm_now_ms(w->fsm), .waits = waits};
+    return (int)w->n_requests++;
+}
+
+static void send_request(struct world *w, Xce__V1__Command *command, int i)
+{
+    struct sim_request *r = &w->requests[i];
+    Xce__V1__Request request = XCE__V1__REQUEST__INIT;
+    uint8_t digest = (uint8_t)i;
+    char id[24];
+
+    snprintf(id, sizeof(id), "r%d", i);
+    request.principal = sim_bytes("client");
+    request.id = sim_bytes(id);
+    request.digest = (ProtobufCBinaryData){1, &digest};
+    request.issued_at_ms = r->issued_ms;
+    command->request = &request;
+    r->len = xce__v1__command__get_packed_size(command);
+    r->bytes = mem_must_alloc(r->len);
+    xce__v1__command__pack(command, r->bytes);
+    if (chance(w, 50))
+        send_again(w, i);
+    else
+        world_send_bytes(w, r->bytes, r->len);
+    if (chance(w, 30))
+        world_send_bytes(w, r->bytes, r->len);
+}
+
+void client_again(struct world *w)
+{
+    int i = w->n_requests ? (int)roll(w, w->n_requests) : -1;
+
+    if (i >= 0 && (!w->requests[i].told || chance(w, 20)) && w->requests[i].again_ms <= w->now_ms)
+        send_again(w, i);
+}
+
+bool client_insist(struct world *w)
+{
+    bool left = false;
+
+    for (size_t i = 0; i < w->n_requests; i++) {
+        if (!w->requests[i].told && w->requests[i].again_ms <= w->now_ms)
+            send_again(w, (int)i);
+        left |= !w->requests[i].told;
+    }
+    return left;
+}
+
+int client_request(struct world *w, const Xce__V1__Command *command)
+{
+    const Xce__V1__Request *request = command->request;
+    int i = 0;
+
+    if (!request || !request->id.len)
+        return -1;
+    for (size_t at = 1; at < request->id.len; at++)
+        i = i * 10 + (request->id.data[at] - '0');
+    return i;
 }
 
 /* ---- acquire ---- */
@@ -116,14 +186,7 @@ void client_acquire(struct world *w)
     command.kind_case = XCE__V1__COMMAND__KIND_ACQUIRE;
     command.acquire = &acquire;
     request = new_request(w, acquire.wait);
-    if (request >= 0)
-        send_request(w, &command, request);
-}
-
-/* A copy of something old turns up. */
-void client_again(struct world *w)
-{
-    world_deliver(w);
+    send_request(w, &command, request);
 }
 
 /* ---- one lease ---- */
@@ -173,9 +236,9 @@ void client_lease(struct world *w)
         break;
     }
     if (chance(w, 70))
-        world_apply(w, &command, -1);
+        world_tell(w, &command);
     else
-        world_send(w, &command, -1);
+        world_send(w, &command);
 }
 
 /* ---- pools ---- */
@@ -201,7 +264,7 @@ static void create(struct world *w, size_t which)
     cmd.settings = &settings;
     command.kind_case = XCE__V1__COMMAND__KIND_POOL_CREATE;
     command.pool_create = &cmd;
-    world_apply(w, &command, -1);
+    world_tell(w, &command);
 }
 
 static void set(struct world *w, size_t which, const struct fsm_pool *pool)
@@ -222,7 +285,7 @@ static void set(struct world *w, size_t which, const struct fsm_pool *pool)
     cmd.settings = &settings;
     command.kind_case = XCE__V1__COMMAND__KIND_POOL_SET;
     command.pool_set = &cmd;
-    world_apply(w, &command, -1);
+    world_tell(w, &command);
 }
 
 static void retire(struct world *w, size_t which)
@@ -233,7 +296,7 @@ static void retire(struct world *w, size_t which)
     cmd.name = sim_bytes(pool_names[which]);
     command.kind_case = XCE__V1__COMMAND__KIND_POOL_RETIRE;
     command.pool_retire = &cmd;
-    world_apply(w, &command, -1);
+    world_tell(w, &command);
 }
 
 static void unblock(struct world *w, size_t which, uint32_t uid)
@@ -245,7 +308,7 @@ static void unblock(struct world *w, size_t which, uint32_t uid)
     cmd.uid = uid;
     command.kind_case = XCE__V1__COMMAND__KIND_UNBLOCK;
     command.unblock = &cmd;
-    world_apply(w, &command, -1);
+    world_tell(w, &command);
 }
 
 void client_pool(struct world *w)
@@ -276,6 +339,6 @@ void client_end_all(struct world *w)
         release.epoch = lease->epoch;
         command.kind_case = XCE__V1__COMMAND__KIND_RELEASE;
         command.release = &release;
-        world_apply(w, &command, -1);
+        world_tell(w, &command);
     }
 }

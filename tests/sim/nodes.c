@@ -8,26 +8,80 @@
 
 #define BIT(epoch) ((uint64_t)1 << (epoch))
 
-static const struct fsm_node *known(const struct world *w, const struct sim_node *node)
+/* The state at the other end of the node's stream; NULL = there is none. */
+static const struct fsm *seen(struct world *w, const struct sim_node *node)
 {
-    return fsm_node(w->fsm, node->name);
+    return node->power && node->runs && !node->cut ? w->ops->view(w, node->via) : NULL;
+}
+
+static const struct fsm_node *known(struct world *w, const struct sim_node *node)
+{
+    const struct fsm *fsm = seen(w, node);
+
+    return fsm ? fsm_node(fsm, node->name) : NULL;
 }
 
 /* Its session is the one that counts, and something gets through. */
-static bool attached(const struct world *w, const struct sim_node *node)
+static bool attached(struct world *w, const struct sim_node *node)
 {
-    const struct fsm_node *k = known(w, node);
+    const struct fsm_node *k = node->session ? known(w, node) : NULL;
 
-    return node->power && node->runs && !node->cut && node->session && k &&
-           k->session == node->session;
+    return k && k->session == node->session;
+}
+
+/* It has no session, or the replica that serves it says that it is over. */
+static bool must_say_hello(struct world *w, const struct sim_node *node)
+{
+    const struct fsm *fsm = seen(w, node);
+    const struct fsm_node *k = fsm ? fsm_node(fsm, node->name) : NULL;
+
+    if (!node->session)
+        return w->now_ms >= node->patience_ms;
+    if (!fsm)
+        return true;
+    if (fsm_revision(fsm) < node->session_revision)
+        return false; /* it does not know that session yet */
+    return !k || k->session != node->session;
+}
+
+/* What it says goes by its stream; when nothing is heard of it any more, it begins another. */
+static struct sim_ask by_stream(const struct sim_node *node, sim_done_fn done)
+{
+    return (struct sim_ask){
+        .done = done, .via = node->via, .node = (struct sim_node *)node, .stream = node->stream};
+}
+
+static void stream_ended(struct world *w, const struct sim_ask *ask, int r,
+                         const struct fsm_outcome *outcome)
+{
+    if (r < 0 && ask->node->stream == ask->stream)
+        ask->node->session = 0;
 }
 
 /* ---- hello, feed ---- */
+
+static void hello_answered(struct world *w, const struct sim_ask *ask, int r,
+                           const struct fsm_outcome *outcome)
+{
+    struct sim_node *node = ask->node;
+
+    if (node->stream != ask->stream)
+        return;
+    node->patience_ms = w->now_ms;
+    if (r < 0 || outcome->code != FSM_OK)
+        return;
+    node->session = outcome->session;
+    node->session_revision = outcome->revision;
+    for (uint32_t i = 0; i < SIM_UIDS && node->lied_about; i++)
+        node->lied_until[i] = fsm_epoch_floor(w->fsm, SIM_FIRST + i);
+    node->lied_about = false;
+}
 
 void node_hello(struct world *w, struct sim_node *node, bool clean)
 {
     Xce__V1__CmdHello hello = XCE__V1__CMD_HELLO__INIT;
     Xce__V1__Command command = XCE__V1__COMMAND__INIT;
+    struct sim_ask ask;
     char boot[24];
 
     if (!node->power || !node->runs || node->cut)
@@ -40,25 +94,24 @@ void node_hello(struct world *w, struct sim_node *node, bool clean)
     command.kind_case = XCE__V1__COMMAND__KIND_HELLO;
     command.hello = &hello;
     node->session = 0;
+    node->stream++;
+    node->via = w->ops->any(w);
+    node->patience_ms = w->now_ms + 1000;
     memset(node->said_ready, 0, sizeof(node->said_ready));
     say(w, "%s says hello from %s", node->name, boot);
-    if (chance(w, 10)) { /* its stream breaks, the command may still come */
-        world_send(w, &command, -1);
+    if (!w->healing && chance(w, 10)) { /* its stream breaks, the command may still come */
+        node->patience_ms = w->now_ms;
+        world_send(w, &command);
         return;
     }
-    if (world_apply(w, &command, -1) != FSM_OK)
-        return;
-    node->session = w->outcome.session;
-    for (uint32_t i = 0; i < SIM_UIDS && node->lied_about; i++)
-        node->lied_until[i] = fsm_epoch_floor(w->fsm, SIM_FIRST + i);
-    node->lied_about = false;
-    truth_hello(w, node);
+    ask = by_stream(node, hello_answered);
+    world_ask(w, &command, &ask);
 }
 
 /* Another machine says that it is this node. Only when the real one is fenced may it be. */
 static void impostor(struct world *w, const struct sim_node *node)
 {
-    const struct fsm_node *k = known(w, node);
+    const struct fsm_node *k = fsm_node(w->fsm, node->name);
     Xce__V1__CmdHello hello = XCE__V1__CMD_HELLO__INIT;
     Xce__V1__Command command = XCE__V1__COMMAND__INIT;
 
@@ -69,8 +122,7 @@ static void impostor(struct world *w, const struct sim_node *node)
     hello.boot_id = sim_bytes("impostor-boot");
     command.kind_case = XCE__V1__COMMAND__KIND_HELLO;
     command.hello = &hello;
-    if (world_apply(w, &command, -1) == FSM_OK)
-        violated(w, "an impostor took the name of %s", node->name);
+    world_tell(w, &command);
 }
 
 static enum sim_phase phase_of(enum lease_state state)
@@ -101,10 +153,12 @@ static void write_record(struct sim_record *record, const struct fsm_lease *leas
 
 void node_feed(struct world *w, struct sim_node *node)
 {
+    const struct fsm *fsm = seen(w, node);
+
     if (!attached(w, node))
         return;
     for (uint32_t i = 0; i < SIM_UIDS; i++) {
-        const struct fsm_lease *lease = fsm_lease_of_uid(w->fsm, SIM_FIRST + i);
+        const struct fsm_lease *lease = fsm_lease_of_uid(fsm, SIM_FIRST + i);
         const struct fsm_member *member = NULL;
 
         if (!lease) {
@@ -117,7 +171,7 @@ void node_feed(struct world *w, struct sim_node *node)
                 member = &lease->members[m];
         write_record(&node->map[i], lease, member);
     }
-    node->revision = fsm_revision(w->fsm);
+    node->revision = fsm_revision(fsm);
 }
 
 /* ---- reports ---- */
@@ -129,6 +183,7 @@ static void report(struct world *w, struct sim_node *node, uint32_t i, int kind,
     Xce__V1__CmdMember *list[] = {&member};
     Xce__V1__CmdReport cmd = XCE__V1__CMD_REPORT__INIT;
     Xce__V1__Command command = XCE__V1__COMMAND__INIT;
+    struct sim_ask ask = by_stream(node, stream_ended);
 
     member.uid = SIM_FIRST + i;
     member.epoch = (uint32_t)epoch;
@@ -141,10 +196,10 @@ static void report(struct world *w, struct sim_node *node, uint32_t i, int kind,
     command.kind_case = XCE__V1__COMMAND__KIND_REPORT;
     command.report = &cmd;
     say(w, "%s says kind %d of uid +%u epoch %" PRIu64, node->name, kind, i, epoch);
-    if (chance(w, 60))
-        world_apply(w, &command, -1);
+    if (w->healing || chance(w, 60))
+        world_ask(w, &command, &ask);
     else
-        world_send(w, &command, -1);
+        world_send(w, &command);
 }
 
 static void say_ready_or_not(struct world *w, struct sim_node *node, uint32_t i)
@@ -202,6 +257,7 @@ static void watermark(struct world *w, struct sim_node *node)
     Xce__V1__CmdWatermark *list[] = {&mark};
     Xce__V1__CmdWatermarks cmd = XCE__V1__CMD_WATERMARKS__INIT;
     Xce__V1__Command command = XCE__V1__COMMAND__INIT;
+    struct sim_ask ask = by_stream(node, stream_ended);
 
     mark.node = sim_bytes(node->name);
     mark.session = node->session;
@@ -211,10 +267,10 @@ static void watermark(struct world *w, struct sim_node *node)
     cmd.marks = list;
     command.kind_case = XCE__V1__COMMAND__KIND_WATERMARKS;
     command.watermarks = &cmd;
-    if (chance(w, 70))
-        world_apply(w, &command, -1);
+    if (w->healing || chance(w, 70))
+        world_ask(w, &command, &ask);
     else
-        world_send(w, &command, -1);
+        world_send(w, &command);
 }
 
 /* Whatever is not here ends, launches under way too. A pass that found something is not a clean one. */
@@ -286,6 +342,8 @@ static void power_cycle(struct world *w, struct sim_node *node, bool wipe)
             node->map[i].epoch = node->map[i].closed = 0;
     }
     node->n_boot++;
+    node->stream++;
+    node->patience_ms = w->now_ms;
     node->revision = node->session = 0;
     node->power = node->runs = true;
 }
@@ -351,13 +409,13 @@ static void lost(struct world *w, const struct fsm_node *k, bool heard_again)
     cmd.heard_again = heard_again;
     command.kind_case = XCE__V1__COMMAND__KIND_NODE_LOST;
     command.node_lost = &cmd;
-    if (chance(w, 80))
-        world_apply(w, &command, -1);
+    if (w->healing || chance(w, 80))
+        world_tell_leader(w, &command);
     else
-        world_send(w, &command, -1);
+        world_send(w, &command);
 }
 
-static enum fsm_code verb(struct world *w, const struct fsm_node *k, int which)
+static void verb(struct world *w, const struct fsm_node *k, int which)
 {
     Xce__V1__CmdNodeVerb cmd = XCE__V1__CMD_NODE_VERB__INIT;
     Xce__V1__Command command = XCE__V1__COMMAND__INIT;
@@ -370,7 +428,7 @@ static enum fsm_code verb(struct world *w, const struct fsm_node *k, int which)
     command.kind_case = XCE__V1__COMMAND__KIND_NODE_VERB;
     command.node_verb = &cmd;
     say(w, "verb %d on %s", which, k->name);
-    return world_apply(w, &command, -1);
+    world_tell(w, &command);
 }
 
 static void fence(struct world *w, struct sim_node *node, const struct fsm_node *k)
@@ -391,20 +449,10 @@ static void fence(struct world *w, struct sim_node *node, const struct fsm_node 
     }
 }
 
-static void forget(struct world *w, const struct fsm_node *k)
-{
-    bool fenced = k->state == NODE_FENCED;
-    bool drained = k->state == NODE_DRAINING && !k->unknown_revision && !k->n_leases;
-
-    if (chance(w, 60))
-        return;
-    if (verb(w, k, XCE__V1__NODE_VERB__NODE_VERB_FORGET) == FSM_OK && !fenced && !drained)
-        violated(w, "a node is forgotten that is neither fenced nor drained");
-}
-
 void node_verbs(struct world *w, struct sim_node *node)
 {
-    const struct fsm_node *k = known(w, node);
+    int lead = w->ops->lead(w);
+    const struct fsm_node *k = lead >= 0 ? fsm_node(w->ops->view(w, lead), node->name) : NULL;
 
     if (!k)
         return;
@@ -421,12 +469,12 @@ void node_verbs(struct world *w, struct sim_node *node)
     case 6:
         if (k->state == NODE_LOST)
             fence(w, node, k);
-        else if (k->state != NODE_FENCED &&
-                 verb(w, k, XCE__V1__NODE_VERB__NODE_VERB_FENCE) == FSM_OK)
-            violated(w, "node %s is fenced though it is heard", node->name);
+        else if (k->state != NODE_FENCED)
+            verb(w, k, XCE__V1__NODE_VERB__NODE_VERB_FENCE); /* is heard: refused */
         break;
     case 3:
-        forget(w, k);
+        if (chance(w, 40))
+            verb(w, k, XCE__V1__NODE_VERB__NODE_VERB_FORGET);
         break;
     case 4:
         if (chance(w, 70))
@@ -447,6 +495,7 @@ void node_block(struct world *w, struct sim_node *node)
     Xce__V1__CmdBlock *list[] = {&block};
     Xce__V1__CmdReport cmd = XCE__V1__CMD_REPORT__INIT;
     Xce__V1__Command command = XCE__V1__COMMAND__INIT;
+    struct sim_ask ask = by_stream(node, stream_ended);
 
     if (!attached(w, node))
         return;
@@ -458,20 +507,20 @@ void node_block(struct world *w, struct sim_node *node)
     cmd.blocks = list;
     command.kind_case = XCE__V1__COMMAND__KIND_REPORT;
     command.report = &cmd;
-    world_apply(w, &command, -1);
+    world_ask(w, &command, &ask);
 }
 
 /* ---- in order ---- */
 
 void node_behave(struct world *w, struct sim_node *node)
 {
-    const struct fsm_node *k = known(w, node);
+    const struct fsm_node *k;
 
     if (node->cut && chance(w, 10))
         node->cut = false;
     if (node->power && !node->runs && chance(w, 20))
         node->runs = true;
-    if (node->power && node->runs && !node->cut && (!k || k->session != node->session))
+    if (must_say_hello(w, node))
         node_hello(w, node, false);
     node_feed(w, node);
     k = known(w, node);
@@ -479,24 +528,32 @@ void node_behave(struct world *w, struct sim_node *node)
         lost(w, k, true);
 }
 
+/* A late hello of the machine of before, which is gone, undid its fence, or an impostor took the name: fence it again. */
+static bool fence_usurper(struct world *w, const struct sim_node *node)
+{
+    const struct fsm_node *k = fsm_node(w->fsm, node->name);
+
+    if (!k || strcmp(k->machine_id, node->machine) == 0 || k->state == NODE_FENCED)
+        return false;
+    lost(w, k, false);
+    verb(w, k, XCE__V1__NODE_VERB__NODE_VERB_FENCE);
+    return true;
+}
+
 void node_heal(struct world *w, struct sim_node *node)
 {
-    const struct fsm_node *k = known(w, node);
+    const struct fsm_node *k;
 
     if (!node->power)
         power_cycle(w, node, false);
     node->cut = false;
     node->runs = true;
     memset(node->stuck, 0, sizeof(node->stuck));
-    if (!k || !node->session || k->session != node->session)
+    if (fence_usurper(w, node))
+        return;
+    if (must_say_hello(w, node))
         node_hello(w, node, false);
     k = known(w, node);
-    if (k && strcmp(k->machine_id, node->machine) != 0) {
-        /* A late hello of the machine of before, which is gone, undid its fence: fence it again. */
-        lost(w, k, false);
-        verb(w, k, XCE__V1__NODE_VERB__NODE_VERB_FENCE);
-        return;
-    }
     if (k && k->state == NODE_LOST && attached(w, node))
         lost(w, k, true);
     node_feed(w, node);

@@ -1,6 +1,6 @@
-/* Runs the cluster of world.h through many seeds.
+/* Runs the cluster of world.h through many seeds, with one state machine and its twin: no consensus, many steps.
  *
- * usage: sim_fsm [--first N] [--seeds N] [--steps N] [--trace]
+ * usage: sim_fsm [--first N] [--seeds N] [--steps N] [--jobs N] [--trace]
  *
  * Without options: a few seeds, for the unit suite; with XCE_TEST_LONG=1 many. A seed that violates an invariant is named,
  * and how to run it again. */
@@ -8,166 +8,176 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "common/mem.h"
 #include "tests/sim/world.h"
 
-struct options {
-    uint64_t first, seeds, steps;
-    bool trace;
+/* The world, the twin, and the log to replay. */
+struct alone {
+    struct world w;
+    struct fsm *twin;
+    struct buf entry;
+    uint8_t **log; /* entries */
+    size_t *log_len;
+    size_t n_log, cap_log, cap_log_len;
+    uint64_t swapped; /* the twin came out of a snapshot */
 };
 
-static struct sim_node *any_node(struct world *w)
+static struct alone *alone_of(struct world *w)
 {
-    return &w->nodes[roll(w, SIM_NODES)];
+    return (struct alone *)(void *)w;
 }
 
-/* How often what happens differs from seed to seed: quiet clusters get further, wild ones get into more trouble. */
-static void step(struct world *w)
+static const struct fsm *view(struct world *w, int via)
 {
-    unsigned trouble = (unsigned)(w->seed % 6);
-    uint64_t what = roll(w, 100);
+    (void)via;
+    return w->fsm;
+}
 
+static int the_one(struct world *w)
+{
+    (void)w;
+    return 0;
+}
+
+static void check_twin(struct alone *a)
+{
+    if (fsm_digest(a->w.fsm) != fsm_digest(a->twin))
+        violated(&a->w, "I5: the twin has another digest");
+}
+
+static void keep(struct alone *a)
+{
+    mem_must_grow(&a->log, &a->cap_log, a->n_log + 1, sizeof(*a->log));
+    mem_must_grow(&a->log_len, &a->cap_log_len, a->n_log + 1, sizeof(*a->log_len));
+    a->log[a->n_log] = mem_must_dup(a->entry.data, a->entry.len);
+    a->log_len[a->n_log++] = a->entry.len;
+}
+
+static void submit(struct world *w, const uint8_t *bytes, size_t len, const struct sim_ask *ask)
+{
+    struct alone *a = alone_of(w);
+    /* Leaders do not agree on the time: the state takes the later one. */
+    int64_t back_ms = chance(w, 10) ? (int64_t)roll(w, 5000) : 0;
+
+    command_entry_begin(&a->entry, w->now_ms > back_ms ? w->now_ms - back_ms : 0,
+                        (int64_t)roll(w, 1000000));
+    command_entry_append(&a->entry, bytes, len);
+    if (command_entry_finish(&a->entry) < 0)
+        violated(w, "an entry is not whole");
+    keep(a);
+    world_commit(w, (const uint8_t *)a->entry.data, a->entry.len, -1);
+    if (fsm_apply(a->twin, (const uint8_t *)a->entry.data, a->entry.len, NULL) != 0)
+        violated(w, "the twin does not take an entry");
+    check_twin(a);
+    if (ask->done)
+        ask->done(w, ask, 0, &w->outcome);
+}
+
+static const struct world_ops ops = {view, the_one, the_one, submit};
+
+/* From now on the twin is one that came out of a snapshot. */
+static void swap_twin(struct alone *a)
+{
+    const char *why = NULL;
+    uint8_t *bytes;
+    size_t len;
+
+    if (fsm_snapshot(a->w.fsm, &bytes, &len) < 0)
+        abort();
+    if (fsm_restore(a->twin, bytes, len, &why) < 0)
+        violated(&a->w, "a snapshot does not restore: %s", why);
+    free(bytes);
+    a->swapped++;
+    check_twin(a);
+}
+
+/* The whole log again, from nothing. */
+static void replay(struct alone *a)
+{
+    struct fsm *fsm;
+
+    if (fsm_new(&fsm) < 0)
+        abort();
+    for (size_t i = 0; i < a->n_log; i++)
+        if (fsm_apply(fsm, a->log[i], a->log_len[i], NULL) != 0)
+            violated(&a->w, "the log does not replay");
+    if (fsm_digest(fsm) != fsm_digest(a->w.fsm))
+        violated(&a->w, "I5: the log replayed has another digest");
+    fsm_free(fsm);
+}
+
+static void pass_time(struct world *w)
+{
     if (roll(w, 600) == 0) /* long enough for answers to be forgotten */
         w->now_ms += FSM_REQUEST_MS + (int64_t)roll(w, 60000);
     w->now_ms += (int64_t)(chance(w, 1) ? roll(w, 10000) : roll(w, 50));
-    if (what < 10)
-        client_acquire(w);
-    else if (what < 15)
-        client_lease(w);
-    else if (what < 16)
-        client_pool(w);
-    else if (what < 22)
-        world_deliver(w);
-    else if (what < 30)
-        world_tick(w);
-    else if (what < 46)
-        node_behave(w, any_node(w));
-    else if (what < 68)
-        node_report(w, any_node(w));
-    else if (what < 80)
-        node_pass(w, any_node(w));
-    else if (what < 92)
-        node_launch(w, any_node(w));
-    else if (what < 92 + trouble)
-        chance(w, 60) ? node_fail(w, any_node(w)) : node_verbs(w, any_node(w));
-    else if (chance(w, 10))
-        node_block(w, any_node(w));
-    else if (chance(w, 20))
-        world_swap_twin(w);
 }
 
-/* All nodes are well, nobody asks for anything: then nothing may be left, whatever happened before. */
-static void heal(struct world *w)
+static void alone_done(struct alone *a)
 {
-    struct fsm_counts counts;
-    size_t left = 0;
+    fsm_free(a->twin);
+    for (size_t i = 0; i < a->n_log; i++)
+        free(a->log[i]);
+    free(a->log);
+    free(a->log_len);
+    buf_done(&a->entry);
+    world_done(&a->w);
+}
 
-    world_forget_messages(w);
-    for (int round = 0; round < 400; round++) {
-        client_end_all(w);
-        for (int n = 0; n < SIM_NODES; n++)
-            node_heal(w, &w->nodes[n]);
-        world_forget_messages(w);
+/* Counts: the world's events, and how often the twin was replaced. */
+static void run(const struct options *options, uint64_t seed, uint64_t *counts)
+{
+    struct alone a = {0};
+    struct world *w = &a.w;
+
+    world_init(w, options, seed, counts, &ops);
+    buf_init(&a.entry, COMMAND_ENTRY_MAX);
+    if (fsm_new(&a.twin) < 0)
+        abort();
+    world_begin(w);
+    client_pool(w);
+    for (w->step = 1; w->step < options->steps && !w->over; w->step++) {
+        pass_time(w);
+        play_step(w);
+        if (chance(w, 1))
+            swap_twin(&a);
+    }
+    for (int round = 0; !w->over && round < 400; round++) {
         w->now_ms += 500;
-        world_tick(w);
-        left = fsm_lease_next(w->fsm, 0) != NULL;
-        if (!left && round > 20)
+        if (!play_heal(w) && round > 20)
             break;
     }
-    if (left)
-        violated(w, "lease %" PRIu64 " never becomes free", fsm_lease_next(w->fsm, 0)->id);
-    for (const struct fsm_pool *pool = fsm_pool_next(w->fsm, NULL); pool;
-         pool = fsm_pool_next(w->fsm, pool)) {
-        fsm_pool_counts(pool, &counts);
-        if (counts.free + counts.blocked != pool->range.last - pool->range.first + 1)
-            violated(w, "pool %s has lost a uid", pool->name);
-    }
-}
-
-static void run(const struct options *options, uint64_t seed, uint64_t *events)
-{
-    struct world w;
-
-    world_init(&w, seed, events);
-    w.trace = options->trace;
-    client_pool(&w);
-    for (w.step = 1; w.step < options->steps && !w.over; w.step++)
-        step(&w);
-    if (!w.over)
-        heal(&w);
-    world_replay(&w);
-    world_done(&w);
-}
-
-/* Whether everything that can happen did. Only long runs can tell. */
-static bool saw_all(const struct options *options, const uint64_t *events)
-{
-    static const char *const names[] = {
-        [EVENT_GRANTED] = "granted",     [EVENT_ACTIVE] = "active",
-        [EVENT_FREE] = "free",           [EVENT_BACK] = "draining again",
-        [EVENT_OATH] = "oath",           [EVENT_MEMBER_LOST] = "member lost",
-        [EVENT_DIRTY] = "dirty",         [EVENT_OVERDUE] = "overdue",
-        [EVENT_STRAY] = "stray",         [EVENT_FENCED] = "fenced",
-        [EVENT_FORGOTTEN] = "forgotten", [EVENT_CORDONED] = "cordoned",
-        [EVENT_BLOCKED] = "blocked",     [EVENT_POOL_GONE] = "pool gone",
-        [EVENT_REPLAYED] = "replayed",   [EVENT_TOO_OLD] = "too old",
-        [EVENT_NOT_READY] = "not ready", [EVENT_REPLACED] = "replaced",
-        [EVENT_SWAPPED] = "snapshot",
-    };
-    bool all = true;
-
-    for (int i = 0; i < SIM_EVENTS; i++) {
-        printf("%s%s %" PRIu64, i ? ", " : "  ", names[i], events[i]);
-        all &= events[i] > 0;
-    }
-    printf("\n");
-    return all || options->seeds * options->steps < 1000000;
-}
-
-static uint64_t number(const char *text)
-{
-    char *end = NULL;
-    uint64_t value = text ? strtoull(text, &end, 10) : 0;
-
-    if (!text || !*text || *end) {
-        fprintf(stderr, "sim_fsm: a number is missing\n");
-        exit(2);
-    }
-    return value;
-}
-
-static void parse(struct options *options, int argc, char **argv)
-{
-    for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--trace") == 0) {
-            options->trace = true;
-        } else if (strcmp(argv[i], "--first") == 0) {
-            options->first = number(argv[++i]);
-        } else if (strcmp(argv[i], "--seeds") == 0) {
-            options->seeds = number(argv[++i]);
-        } else if (strcmp(argv[i], "--steps") == 0) {
-            options->steps = number(argv[++i]);
-        } else {
-            fprintf(stderr, "usage: sim_fsm [--first N] [--seeds N] [--steps N] [--trace]\n");
-            exit(2);
-        }
-    }
+    if (!w->over)
+        play_healed(w);
+    replay(&a);
+    counts[SIM_EVENTS] += a.swapped;
+    alone_done(&a);
 }
 
 int main(int argc, char **argv)
 {
     const char *env = getenv("XCE_TEST_LONG");
     bool many = env && strcmp(env, "1") == 0;
-    struct options options = {.first = 1, .seeds = many ? 4000 : 120, .steps = many ? 6000 : 1500};
-    uint64_t events[SIM_EVENTS] = {0};
+    struct options options = {.program = "sim_fsm",
+                              .first = 1,
+                              .seeds = many ? 4000 : 120,
+                              .steps = many ? 6000 : 1500,
+                              .jobs = many ? (uint64_t)sysconf(_SC_NPROCESSORS_ONLN) : 1};
+    uint64_t counts[SIM_EVENTS + 1] = {0};
+    bool all;
 
-    parse(&options, argc, argv);
-    for (uint64_t seed = options.first; seed < options.first + options.seeds; seed++)
-        run(&options, seed, events);
+    options_parse(&options, argc, argv);
+    if (!play_all(&options, run, SIM_EVENTS + 1, counts))
+        return 1;
     printf("sim_fsm: %" PRIu64 " seeds from %" PRIu64 ", %" PRIu64
            " steps each: no invariant violated\n",
            options.seeds, options.first, options.steps);
-    if (saw_all(&options, events))
+    all = play_print_events(counts);
+    all &= play_print((const char *const[]){"snapshots"}, 1, counts + SIM_EVENTS);
+    /* Only long runs can tell. */
+    if (all || options.seeds * options.steps < 1000000)
         return 0;
     fprintf(stderr, "sim_fsm: something never happened\n");
     return 1;

@@ -1,5 +1,6 @@
 /* The invariants, against what really runs. */
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tests/sim/world.h"
@@ -152,6 +153,23 @@ static void pool_gone(struct world *w, const struct fsm_pool *pool)
             w->lives[i].in_pool = w->lives[i].aside = false;
 }
 
+/* No election, restart or clock makes a lease expire before its time. */
+static void check_expiry(struct world *w, const struct fsm_lease *lease, struct sim_life *life,
+                         bool moved)
+{
+    if (lease->state <= LEASE_ACTIVE && lease->expires_ms != life->expires_ms) {
+        life->expires_ms = lease->expires_ms;
+        life->due_real_ms = w->written_ms + (lease->expires_ms - fsm_now_ms(w->fsm));
+    }
+    if (!moved || lease->state != LEASE_DRAINING || lease->cause != END_EXPIRED ||
+        life->state > LEASE_ACTIVE)
+        return;
+    w->events[EVENT_EXPIRED]++;
+    if (w->written_ms >= 0 && w->written_ms < life->due_real_ms)
+        violated(w, "lease %" PRIu64 " expires %" PRId64 " ms too early", lease->id,
+                 life->due_real_ms - w->written_ms);
+}
+
 static void count_lease(struct world *w, const struct fsm_lease *lease, bool moved)
 {
     static const struct {
@@ -187,6 +205,7 @@ static void lease_changed(struct world *w, const struct fsm_lease *lease)
         violated(w, "lease %" PRIu64 " goes from state %d to %d", lease->id,
                  life->lease ? (int)life->state : 0, (int)lease->state);
     count_lease(w, lease, moved);
+    check_expiry(w, lease, life, moved);
     w->events[EVENT_BACK] += moved && lease->state == LEASE_DRAINING && life->state > LEASE_ACTIVE;
     for (uint32_t m = 0; m < lease->n_members; m++)
         truth_of(w, lease->members[m].node)->was_member[i] |= BIT(lease->epoch);
@@ -289,16 +308,73 @@ void truth_check(struct world *w)
         }
 }
 
-/* No live lease counts on a READY of another boot. */
-void truth_hello(struct world *w, const struct sim_node *node)
+/* ---- around each command ---- */
+
+static const char *text_of(struct world *w, ProtobufCBinaryData bytes)
 {
-    for (uint32_t i = 0; i < SIM_UIDS; i++) {
+    char *text = pb_arena_alloc(&w->arena, bytes.len + 1);
+
+    memcpy(text, bytes.data, bytes.len);
+    text[bytes.len] = '\0';
+    return text;
+}
+
+/* What must hold before a fence, a forget, or a hello of somebody else may be granted. */
+static bool may_be_granted(struct world *w, const Xce__V1__Command *command)
+{
+    const struct fsm_node *k;
+
+    if (command->kind_case == XCE__V1__COMMAND__KIND_HELLO) {
+        k = fsm_node(w->fsm, text_of(w, command->hello->node));
+        return !k || k->state == NODE_FENCED ||
+               strcmp(k->machine_id, text_of(w, command->hello->machine_id)) == 0;
+    }
+    if (command->kind_case != XCE__V1__COMMAND__KIND_NODE_VERB)
+        return true;
+    k = fsm_node(w->fsm, text_of(w, command->node_verb->node));
+    if (command->node_verb->verb == XCE__V1__NODE_VERB__NODE_VERB_FENCE)
+        return k && (k->state == NODE_LOST || k->state == NODE_FENCED);
+    if (command->node_verb->verb == XCE__V1__NODE_VERB__NODE_VERB_FORGET)
+        return k && (k->state == NODE_FENCED ||
+                     (k->state == NODE_DRAINING && !k->unknown_revision && !k->n_leases));
+    return true;
+}
+
+void truth_before(struct world *w, const Xce__V1__Command *command)
+{
+    w->applying = client_request(w, command);
+    w->may = may_be_granted(w, command);
+}
+
+/* No live lease counts on a READY of another boot. */
+static void check_hello(struct world *w, const Xce__V1__CmdHello *hello)
+{
+    const struct fsm_node *k = fsm_node(w->fsm, text_of(w, hello->node));
+    const struct sim_node *node = truth_of(w, k);
+    const char *boot = strstr(k->boot_id, "-boot-");
+
+    for (uint32_t i = 0; boot && i < SIM_UIDS; i++) {
         const struct fsm_lease *lease = fsm_lease_of_uid(w->fsm, SIM_FIRST + i);
 
         for (uint32_t m = 0; lease && lease->state <= LEASE_ACTIVE && m < lease->n_members; m++)
             if (strcmp(lease->members[m].node->name, node->name) == 0 &&
-                lease->members[m].proof == PROOF_READY && node->ready_boot[i] != node->n_boot)
+                lease->members[m].proof == PROOF_READY && node->ready_boot[i] != atoi(boot + 6))
                 violated(w, "lease %" PRIu64 " lives on though %s was restarted", lease->id,
                          node->name);
     }
+}
+
+void truth_after(struct world *w, const Xce__V1__Command *command)
+{
+    bool granted = w->outcome.code == FSM_OK;
+
+    if (granted && !w->may)
+        violated(w, "%s",
+                 command->kind_case == XCE__V1__COMMAND__KIND_HELLO
+                     ? "another machine took the name of a node that is not fenced"
+                     : "a node is fenced or forgotten that is heard or in use");
+    if (w->applying >= 0)
+        client_answer(w, &w->outcome);
+    if (granted && command->kind_case == XCE__V1__COMMAND__KIND_HELLO)
+        check_hello(w, command->hello);
 }

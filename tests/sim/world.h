@@ -1,8 +1,11 @@
-/* A cluster in one thread: the state machine, its twin, and nodes with processes, maps, boots and bad luck.
+/* A cluster in one thread: the replicated state, and nodes with processes, maps, boots and bad luck, and clients.
  *
- * Everything that happens comes out of one seed. What nodes and clients say goes into a bag, out of which it is delivered
- * late, twice, out of order, or never. The world knows the truth (which process runs where under which epoch) and checks
- * the invariants of DESIGN 3 against it after every step; a violation ends the run with seed and step. */
+ * Everything that happens comes out of one seed. What nodes and clients say goes to a replica at once, or into a bag out of
+ * which it is delivered late, twice, out of order, or never. `fsm` is what has been committed, in order: the measure of
+ * all replicas. The world knows the truth (which process runs where under which epoch, who was told what) and checks the
+ * invariants of DESIGN 3 against it after every step; a violation ends the run with seed and step.
+ *
+ * Two programs drive it: sim_fsm has one state machine and a twin, sim_raft replicas under C-Raft (world_ops). */
 #ifndef XCE_TESTS_SIM_WORLD_H
 #define XCE_TESTS_SIM_WORLD_H
 
@@ -11,15 +14,17 @@
 #include <stdint.h>
 
 #include "common/buf.h"
+#include "common/pb.h"
+#include "leased/fsm/command.h"
 #include "leased/fsm/fsm.h"
 #include "xce/v1/command.pb-c.h"
 
-#define SIM_NODES    3
-#define SIM_UIDS     16
-#define SIM_EPOCHS   63 /* of a uid in one run; then the run ends */
-#define SIM_REQUESTS 48
-#define SIM_BAG      64
-#define SIM_FIRST    2013265920u
+#define SIM_NODES  3
+#define SIM_UIDS   16
+#define SIM_EPOCHS 63 /* of a uid in one run; then the run ends */
+#define SIM_BAG    64
+#define SIM_LEASES 4 /* of one request, at most */
+#define SIM_FIRST  2013265920u
 
 /* ---- truth ---- */
 
@@ -45,7 +50,11 @@ struct sim_node {
     int n_machine, n_boot;
     bool power, runs;              /* noded */
     bool cut;                      /* nothing gets through */
+    int via;                       /* the replica that it speaks to */
+    unsigned stream;               /* counts its streams: an answer to an older one is not heard */
+    int64_t patience_ms;           /* until when it waits for the answer to its hello */
     uint64_t session;              /* 0 = none accepted yet */
+    uint64_t session_revision;     /* from which on a replica may serve it */
     uint64_t revision;             /* its map holds all changes up to here */
     bool lied_about;               /* fenced while it was alive, and has not spoken since */
     uint64_t lied_until[SIM_UIDS]; /* epochs granted while it was */
@@ -57,16 +66,18 @@ struct sim_node {
     int ready_boot[SIM_UIDS];      /* in which boot it last was ready for it */
 };
 
-/* A request of a client, and what it was answered. */
+/* A request of a client: what was done for it, and what the client was told. Its id is "r" and its place in the array. */
 struct sim_request {
-    char id[24];
-    uint8_t digest;
-    int64_t issued_ms;
-    bool waits, answered;
+    uint8_t *bytes; /* the packed Command: again the same */
+    size_t len;
+    int64_t issued_ms, again_ms;
+    bool waits;
+    bool answered;  /* by the committed state: */
     int times_done; /* applied, not replayed */
     enum fsm_code code;
     uint32_t n_leases;
-    uint64_t leases[4];
+    uint64_t leases[SIM_LEASES];
+    bool told; /* to the client */
 };
 
 /* What the change feed has said of a uid. */
@@ -75,6 +86,7 @@ struct sim_life {
     uint64_t epoch;
     enum lease_state state;
     int64_t cooling_since_ms, cooldown_ms;
+    int64_t expires_ms, due_real_ms; /* in cluster time, and when that is */
     uint64_t retired_revision;
     bool in_pool, aside;
     int64_t place; /* in line: the lowest is next */
@@ -83,7 +95,6 @@ struct sim_life {
 struct sim_message {
     uint8_t *bytes; /* a packed Command */
     size_t len;
-    int request; /* -1 = none */
 };
 
 /* What has happened, over all seeds: a simulation in which something never happens proves nothing about it. */
@@ -91,6 +102,7 @@ enum sim_event {
     EVENT_GRANTED,
     EVENT_ACTIVE,
     EVENT_FREE,
+    EVENT_EXPIRED,
     EVENT_BACK,        /* from cooling or retired to draining */
     EVENT_OATH,        /* a lease quarantined for a false oath */
     EVENT_MEMBER_LOST, /* a lease quarantined for it */
@@ -106,39 +118,76 @@ enum sim_event {
     EVENT_TOO_OLD,
     EVENT_NOT_READY, /* a request that waited has failed */
     EVENT_REPLACED,  /* a lease of a waiting request */
-    EVENT_SWAPPED,   /* the twin came out of a snapshot */
     SIM_EVENTS,
 };
 
+/* ---- the way in ---- */
+
+struct world;
+struct sim_ask;
+
+/* r: 0, outcome lives for the call; -EAGAIN nobody leads, nothing was done; -ECONNABORTED the outcome is unknown. Must not
+ * ask anything: it may run inside of consensus. */
+typedef void (*sim_done_fn)(struct world *w, const struct sim_ask *ask, int r,
+                            const struct fsm_outcome *outcome);
+
+struct sim_ask {
+    sim_done_fn done; /* exactly once; may be NULL */
+    int via;          /* the replica that is asked */
+    struct sim_node *node;
+    unsigned stream;
+    int request;
+};
+
+struct world_ops {
+    /* What this replica knows; NULL = it does not answer. */
+    const struct fsm *(*view)(struct world *w, int via);
+    /* Some replica. */
+    int (*any)(struct world *w);
+    /* One that believes to lead; -1 = none does. */
+    int (*lead)(struct world *w);
+    void (*submit)(struct world *w, const uint8_t *bytes, size_t len, const struct sim_ask *ask);
+};
+
 struct world {
+    const char *program;
+    const struct world_ops *ops;
     uint64_t *events; /* [SIM_EVENTS] */
     uint64_t seed, step, random;
     bool trace;
-    struct fsm *fsm, *twin;
+    bool healing; /* nothing bad happens any more */
+    bool over;    /* an epoch has come to its end */
     int64_t now_ms;
-    bool over; /* an epoch has come to its end */
 
-    uint8_t **log; /* entries */
-    size_t *log_len;
-    size_t n_log, cap_log, cap_log_len;
-    struct buf entry, command;
+    struct fsm *fsm;
+    struct buf command;
+    struct pb_arena arena;
 
     struct sim_node nodes[SIM_NODES];
     struct sim_life lives[SIM_UIDS];
     int64_t front, back; /* places in line that were given out */
-    struct sim_request requests[SIM_REQUESTS];
-    size_t n_requests;
+    struct sim_request *requests;
+    size_t n_requests, cap_requests;
     struct sim_message bag[SIM_BAG];
     size_t n_bag;
 
-    int applying; /* request of the command being applied, -1 = none */
-    struct fsm_outcome outcome;
+    /* Of the entry that is being committed. */
+    struct command_entry entry;
+    int64_t written_ms;         /* when its time was written into it; -1 = that time may be wrong */
+    int applying;               /* request of the command being applied, -1 = none */
+    bool may;                   /* the command may be granted */
+    struct fsm_outcome outcome; /* of the last command */
     uint64_t outcome_leases[FSM_BATCH_MAX];
 };
 
 /* ---- world.c ---- */
 
-void world_init(struct world *w, uint64_t seed, uint64_t *events);
+struct options;
+
+void world_init(struct world *w, const struct options *options, uint64_t seed, uint64_t *events,
+                const struct world_ops *ops);
+/* The first command: the state begins. */
+void world_begin(struct world *w);
 void world_done(struct world *w);
 /* Evenly below n. */
 uint64_t roll(struct world *w, uint64_t n);
@@ -146,17 +195,22 @@ bool chance(struct world *w, unsigned percent);
 void say(struct world *w, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void violated(struct world *w, const char *format, ...)
     __attribute__((format(printf, 2, 3), noreturn));
-/* Into the log, applied everywhere, checked. */
-enum fsm_code world_apply(struct world *w, const Xce__V1__Command *command, int request);
+
+/* To the replica that the ask names. */
+void world_ask(struct world *w, const Xce__V1__Command *command, const struct sim_ask *ask);
+/* The same, of an administrator or a client who does not wait for the answer. */
+void world_tell(struct world *w, const Xce__V1__Command *command);
+/* Of the leader itself; nothing when nobody leads. */
+void world_tell_leader(struct world *w, const Xce__V1__Command *command);
 /* Into the bag, to be delivered some time. */
-void world_send(struct world *w, const Xce__V1__Command *command, int request);
+void world_send(struct world *w, const Xce__V1__Command *command);
+void world_send_bytes(struct world *w, const uint8_t *bytes, size_t len);
 void world_deliver(struct world *w);
 void world_forget_messages(struct world *w);
-/* From now on the twin is one that came out of a snapshot. */
-void world_swap_twin(struct world *w);
-/* The whole log again, from nothing. */
-void world_replay(struct world *w);
 void world_tick(struct world *w);
+
+/* An entry is committed: apply it to the measure, check everything. */
+void world_commit(struct world *w, const uint8_t *entry, size_t len, int64_t written_ms);
 
 static inline ProtobufCBinaryData sim_bytes(const char *text)
 {
@@ -170,10 +224,11 @@ static inline ProtobufCBinaryData sim_bytes(const char *text)
 /* ---- truth.c: called by world.c ---- */
 
 void truth_change(struct world *w, const struct fsm_change *change);
-/* After each command: what must hold of any state. */
+/* Around each command. */
+void truth_before(struct world *w, const Xce__V1__Command *command);
+void truth_after(struct world *w, const Xce__V1__Command *command);
+/* After each entry: what must hold of any state. */
 void truth_check(struct world *w);
-/* The node's hello was accepted. */
-void truth_hello(struct world *w, const struct sim_node *node);
 /* A launch under way becomes a process. */
 void truth_setuid(struct world *w, struct sim_node *node, uint32_t uid, uint64_t epoch);
 
@@ -194,11 +249,40 @@ void node_behave(struct world *w, struct sim_node *node);
 /* ---- clients.c ---- */
 
 void client_acquire(struct world *w);
+/* Who was not answered asks again; so does, now and then, who was. */
 void client_again(struct world *w);
 void client_lease(struct world *w);
 void client_pool(struct world *w);
 void client_end_all(struct world *w);
-/* An outcome for a request: at most once, and always the same (I4). */
-void client_answer(struct world *w, int request, const struct fsm_outcome *outcome);
+/* Everybody who waits for an answer asks again. Whether there was anybody. */
+bool client_insist(struct world *w);
+/* The state has an outcome for a request: at most once, and always the same (I4). */
+void client_answer(struct world *w, const struct fsm_outcome *outcome);
+/* Which request a command is a copy of; -1 = none. */
+int client_request(struct world *w, const Xce__V1__Command *command);
+
+/* ---- play.c: what happens in which order; options and counts of a program ---- */
+
+struct options {
+    const char *program;
+    uint64_t first, seeds, steps, jobs;
+    bool trace;
+};
+
+/* Runs one seed; adds what has happened to the counts. Does not return when an invariant is violated. */
+typedef void (*seed_fn)(const struct options *options, uint64_t seed, uint64_t *counts);
+
+void options_parse(struct options *options, int argc, char **argv);
+/* Run them all, in as many processes as the options say. False when one of them has failed. */
+bool play_all(const struct options *options, seed_fn run, size_t n_counts, uint64_t *counts);
+/* One thing that somebody does. */
+void play_step(struct world *w);
+/* All nodes are well, nobody asks for anything: one round of that. Whether something is left. */
+bool play_heal(struct world *w);
+/* After the last round: nothing may be left. */
+void play_healed(struct world *w);
+/* Print what has happened; names[n]. Whether everything did; what is named with a star may not in a run of a thousand seeds. */
+bool play_print(const char *const *names, size_t n, const uint64_t *counts);
+bool play_print_events(const uint64_t *events);
 
 #endif

@@ -1,0 +1,164 @@
+/* Runs the cluster of cluster.h through many seeds: three or five replicas under C-Raft, and everything that can go wrong.
+ *
+ * usage: sim_raft [--first N] [--seeds N] [--steps N] [--jobs N] [--trace]
+ *
+ * Without options: 1,000 seeds; with XCE_TEST_LONG=1 100,000. A seed that violates an invariant is named, and how to run it
+ * again; so is one in which the library crashes. */
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/sim/cluster.h"
+
+#define HEAL_ROUNDS 240
+#define ROUND_MS    500
+
+static volatile uint64_t seed_now;
+
+static void crashed(int signal)
+{
+    char line[80];
+    int len;
+
+    len = snprintf(line, sizeof(line), "sim_raft: signal %d in seed %" PRIu64 "\n", signal,
+                   seed_now);
+
+    (void)!write(STDERR_FILENO, line, (size_t)len);
+    _exit(1);
+}
+
+static bool lags(const struct cluster *c, struct replica *r)
+{
+    return raft_last_applied(&r->raft) < c->n_log - 1 ||
+           raft_last_applied(&r->raft) != raft_last_index(&r->raft);
+}
+
+static bool any_lags(struct cluster *c)
+{
+    bool any = false;
+
+    for (int i = 0; i < c->n; i++)
+        any |= lags(c, &c->replicas[i]);
+    return any;
+}
+
+/* All replicas have applied all that was committed, and are in the same state. */
+static void check_converged(struct cluster *c)
+{
+    for (int round = 0; round < HEAL_ROUNDS && any_lags(c); round++)
+        cluster_elapse(c, ROUND_MS);
+    for (int i = 0; i < c->n; i++) {
+        struct replica *r = &c->replicas[i];
+
+        if (lags(c, r))
+            violated(&c->w, "replica %d has applied %llu of %zu entries", i,
+                     raft_last_applied(&r->raft), c->n_log - 1);
+        if (fsm_digest(r->fsm) != fsm_digest(c->w.fsm))
+            violated(&c->w, "replica %d is in another state in the end", i);
+    }
+}
+
+static void heal(struct cluster *c)
+{
+    fault_heal(c);
+    for (int round = 0; round < HEAL_ROUNDS; round++) {
+        cluster_elapse(c, ROUND_MS);
+        if (!play_heal(&c->w) && round > 3)
+            break;
+    }
+    if (!c->w.over)
+        play_healed(&c->w);
+    check_converged(c);
+}
+
+/* Counts: the world's events, then the cluster's. */
+static void run(const struct options *options, uint64_t seed, uint64_t *counts)
+{
+    static struct cluster c;
+    struct world *w = &c.w;
+
+    seed_now = seed;
+    cluster_init(&c, options, seed, counts, counts + SIM_EVENTS);
+    while (!fsm_initialised(w->fsm)) {
+        cluster_elapse(&c, 100);
+        world_begin(w);
+    }
+    client_pool(w);
+    for (w->step = 1; w->step < options->steps && !w->over; w->step++) {
+        cluster_elapse(&c, (int64_t)(chance(w, 1) ? roll(w, 10000) : roll(w, 20)));
+        fault_step(&c);
+        play_step(w);
+    }
+    heal(&c);
+    cluster_done(&c);
+}
+
+static bool print_cluster(const uint64_t *events)
+{
+    static const char *const names[] = {
+        [CLUSTER_ELECTED] = "elected",
+        [CLUSTER_LEADER_ALONE] = "leader alone",
+        [CLUSTER_MINORITY] = "minority",
+        [CLUSTER_ONE_WAY] = "one way",
+        [CLUSTER_DROPPED] = "dropped",
+        [CLUSTER_TWICE] = "twice",
+        [CLUSTER_LATE] = "late",
+        [CLUSTER_CRASHED] = "crashed",
+        [CLUSTER_TORN] = "torn",
+        [CLUSTER_BAD_VOTE] = "bad vote",
+        [CLUSTER_SLOW_DISK] = "slow disk",
+        [CLUSTER_FULL_DISK] = "full disk",
+        [CLUSTER_REFUSED_FULL] = "refused for it",
+        [CLUSTER_PAUSED] = "paused",
+        [CLUSTER_SUSPENDED] = "suspended",
+        [CLUSTER_WALL_JUMP] = "wall jumps",
+        [CLUSTER_PASSED_ON] = "passed on",
+        [CLUSTER_NO_LEADER] = "no leader",
+        [CLUSTER_UNKNOWN] = "unknown outcome",
+        [CLUSTER_TRUNCATED] = "truncated",
+        [CLUSTER_SNAPSHOT] = "snapshot",
+        [CLUSTER_INSTALLED] = "installed",
+        [CLUSTER_RESTORED] = "restored",
+        [CLUSTER_HELD_OFF] = "held off",
+        [CLUSTER_CORRECTED] = "*corrected",
+        [CLUSTER_CUT] = "cut",
+        [CLUSTER_REFUSED] = "refused",
+        [CLUSTER_NOTED] = "noted",
+    };
+
+    return play_print(names, CLUSTER_EVENTS, events);
+}
+
+int main(int argc, char **argv)
+{
+    const char *env = getenv("XCE_TEST_LONG");
+    bool many = env && strcmp(env, "1") == 0;
+    struct options options = {.program = "sim_raft",
+                              .first = 1,
+                              .seeds = many ? 100000 : 1000,
+                              .steps = 800,
+                              .jobs = many ? (uint64_t)sysconf(_SC_NPROCESSORS_ONLN) : 1};
+    uint64_t counts[SIM_EVENTS + CLUSTER_EVENTS] = {0};
+    bool all;
+
+    options_parse(&options, argc, argv);
+    if (options.trace)
+        setvbuf(stdout, NULL, _IOLBF, 0); /* to the last line, also when the library crashes */
+    signal(SIGSEGV, crashed);
+    signal(SIGABRT, crashed);
+    if (!play_all(&options, run, SIM_EVENTS + CLUSTER_EVENTS, counts))
+        return 1;
+    printf("sim_raft: %" PRIu64 " seeds from %" PRIu64 ", %" PRIu64
+           " steps each: no invariant violated\n",
+           options.seeds, options.first, options.steps);
+    all = play_print_events(counts);
+    all &= print_cluster(counts + SIM_EVENTS);
+    /* Only long runs can tell. */
+    if (all || options.seeds * options.steps < 800000)
+        return 0;
+    fprintf(stderr, "sim_raft: something never happened\n");
+    return 1;
+}
