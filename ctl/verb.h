@@ -1,4 +1,5 @@
-/* The verbs of leasectl: one file each, with one entry of this form. */
+/* The verbs of leasectl: an entry of this form each, in a file of its own (cmd_node_change.c has those that are one but for the
+ * call). */
 #ifndef XCE_CTL_VERB_H
 #define XCE_CTL_VERB_H
 

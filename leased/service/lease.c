@@ -360,6 +360,14 @@ static void reply_changed(struct service *service, struct service_request *reque
     service_reply_lease(service, request, outcome->n_leases ? outcome->leases[0] : 0);
 }
 
+/* Propose it, if that may be. lease: where the command has the id. */
+static void change(struct service *service, struct service_request *request,
+                   const Xce__V1__RequestId *id, uint64_t *lease, Xce__V1__Command *command)
+{
+    if (may_change(service, request, id, lease))
+        service_propose(service, request, id, command, reply_changed);
+}
+
 void service_lease_renew(struct service *service, struct service_request *request)
 {
     const Xce__V1__RenewRequest *message = (const Xce__V1__RenewRequest *)request->message;
@@ -371,13 +379,11 @@ void service_lease_renew(struct service *service, struct service_request *reques
         return;
     }
     renew.lease = message->lease;
-    if (!may_change(service, request, message->request, &renew.lease))
-        return;
     renew.epoch = message->epoch;
     renew.ttl_ms = message->ttl_ms;
     command.kind_case = XCE__V1__COMMAND__KIND_RENEW;
     command.renew = &renew;
-    service_propose(service, request, message->request, &command, reply_changed);
+    change(service, request, message->request, &renew.lease, &command);
 }
 
 void service_lease_release(struct service *service, struct service_request *request)
@@ -393,13 +399,11 @@ void service_lease_release(struct service *service, struct service_request *requ
         return;
     }
     release.lease = message->lease;
-    if (!may_change(service, request, message->request, &release.lease))
-        return;
     release.epoch = message->epoch;
     release.node = message->node;
     command.kind_case = XCE__V1__COMMAND__KIND_RELEASE;
     command.release = &release;
-    service_propose(service, request, message->request, &command, reply_changed);
+    change(service, request, message->request, &release.lease, &command);
 }
 
 void service_lease_revoke(struct service *service, struct service_request *request)
@@ -415,11 +419,9 @@ void service_lease_revoke(struct service *service, struct service_request *reque
         return;
     }
     revoke.lease = message->lease;
-    if (!may_change(service, request, message->request, &revoke.lease))
-        return;
     revoke.epoch = message->epoch;
     revoke.reason = message->reason;
     command.kind_case = XCE__V1__COMMAND__KIND_REVOKE;
     command.revoke = &revoke;
-    service_propose(service, request, message->request, &command, reply_changed);
+    change(service, request, message->request, &revoke.lease, &command);
 }
