@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/queue.h>
 #include <sys/timerfd.h>
 #include <time.h>
@@ -22,6 +23,8 @@ enum {
     SOON_PASSES = 8,
     /* What the timerfd is armed with to make it fire at once: long past. */
     ARM_NOW = 1,
+    /* What a loop takes, with what libuv takes for all of a process. */
+    DESCRIPTORS = 10,
 };
 
 struct loop_soon {
@@ -480,6 +483,21 @@ static int loop_init(struct loop *loop)
     return 0;
 }
 
+/* libuv aborts when it finds none in its first loop: to fail is our part, also in somebody else's program. */
+static int descriptors_are_left(void)
+{
+    int fds[DESCRIPTORS], r = 0, n;
+
+    for (n = 0; n < DESCRIPTORS && r == 0; n++)
+        if ((fds[n] = eventfd(0, EFD_CLOEXEC)) < 0) {
+            r = -errno;
+            break;
+        }
+    while (n > 0)
+        (void)close(fds[--n]);
+    return r;
+}
+
 int loop_new(struct loop **ret)
 {
     struct loop *loop = calloc(1, sizeof *loop);
@@ -489,6 +507,11 @@ int loop_new(struct loop **ret)
         return -ENOMEM;
     /* libuv can not live with a descriptor of its own among them, and in a library nobody else has seen to it. */
     fs_fill_standard();
+    r = descriptors_are_left();
+    if (r < 0) {
+        free(loop);
+        return r;
+    }
     TAILQ_INIT(&loop->soon);
     LIST_INIT(&loop->works);
     loop->armed_ms = INT64_MAX;

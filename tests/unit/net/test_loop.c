@@ -9,7 +9,9 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -564,10 +566,35 @@ static void loop_free_ends_work_with_done_for_each(void **state)
     assert_in_range(f->result, 1, 20);
 }
 
+/* In a process that has had no loop yet: the first takes the most. */
+static void loop_without_descriptors_is_an_error(void **state)
+{
+    (void)state;
+    for (rlim_t room = 0; room < 16; room++) {
+        pid_t pid = fork();
+        int status;
+
+        assert_return_code(pid, errno);
+        if (pid == 0) {
+            int free_fd = dup(2), r = -1;
+            struct rlimit limit = {(rlim_t)free_fd + room, 4096};
+            struct loop *loop;
+            (void)close(free_fd);
+            if (setrlimit(RLIMIT_NOFILE, &limit) == 0)
+                r = loop_new(&loop);
+            _exit(r == 0 ? 0 : r == -EMFILE ? 1 : 2);
+        }
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_true(WIFEXITED(status));
+        assert_int_equal(WEXITSTATUS(status), room < 10 ? 1 : 0);
+    }
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(loop_without_descriptors_is_an_error), /* first */
         T(loop_empty_run_returns),
         T(loop_now_is_boot_time),
         T(loop_timer_fires_never_early),
