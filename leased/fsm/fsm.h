@@ -161,6 +161,9 @@ int64_t fsm_request_horizon_ms(const struct fsm *fsm);
 /* Highest epoch ever granted of a uid; 0 = never. Outlives pools. */
 uint32_t fsm_epoch_floor(const struct fsm *fsm, uint32_t uid);
 
+/* Whether the uid is blocked in its pool; with more than FSM_BLOCKED_MAX of them not all have their reason in fsm_pool. */
+bool fsm_uid_is_blocked(const struct fsm *fsm, uint32_t uid);
+
 /* Whether witness w must still speak before the lease (state retired) is free; for explain. */
 bool fsm_lease_waits_for(const struct fsm *fsm, const struct fsm_lease *lease,
                          const struct fsm_node *node);

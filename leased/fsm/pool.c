@@ -339,3 +339,10 @@ void apply_unblock(struct fsm *fsm, const Xce__V1__Command *command, struct fsm_
     }
     fsm_changed_pool(fsm, pool, CHANGE_POOL);
 }
+
+bool fsm_uid_is_blocked(const struct fsm *fsm, uint32_t uid)
+{
+    const struct pool *pool = pool_of_uid(fsm, uid);
+
+    return pool && pool->blocked[uid - pool->pub.range.first];
+}

@@ -172,31 +172,42 @@ static void explain_state(struct explanation *explanation)
                    explanation->n, explanation->n == 1 ? "" : "s");
 }
 
+static const struct fsm_blocked *blocked_find(const struct fsm_pool *pool, uint32_t uid)
+{
+    for (uint32_t i = 0; i < pool->n_blocked; i++)
+        if (pool->blocked[i].uid == uid)
+            return &pool->blocked[i];
+    return NULL;
+}
+
+/* Beyond FSM_BLOCKED_MAX of a pool nobody knows why any more. */
+static void explain_blocked(struct explanation *explanation, const struct fsm_blocked *blocked,
+                            uint32_t uid)
+{
+    Xce__V1__Waiting *wait = wait_for(explanation, (char *)"administrator", "blocked",
+                                      "remove what is there, then: leasectl pool unblock POOL UID");
+
+    if (wait && blocked) {
+        wait->detail = say(explanation, "%s%s%s%s%s", blocked->reason,
+                           blocked->node ? " on node " : "", blocked->node ? blocked->node : "",
+                           blocked->detail ? ": " : "", blocked->detail ? blocked->detail : "");
+        wait->since_ms = blocked->since_wall_ms;
+    }
+    (void)snprintf(explanation->summary, sizeof explanation->summary, "uid %u is blocked (%s)", uid,
+                   blocked ? blocked->reason : "so many are that its reason was not kept");
+}
+
 /* A uid that no lease holds: free, or blocked. */
 static void explain_unleased(struct explanation *explanation, const struct fsm_pool *pool,
                              uint32_t uid)
 {
-    for (uint32_t i = 0; i < pool->n_blocked; i++) {
-        const struct fsm_blocked *blocked = &pool->blocked[i];
-        Xce__V1__Waiting *wait;
+    const struct fsm *fsm = service_fsm(explanation->service);
 
-        if (blocked->uid != uid)
-            continue;
-        wait = wait_for(explanation, (char *)"administrator", "blocked",
-                        "remove what is there, then: leasectl pool unblock POOL UID");
-        if (wait) {
-            wait->detail = say(explanation, "%s%s%s%s%s", blocked->reason,
-                               blocked->node ? " on node " : "", blocked->node ? blocked->node : "",
-                               blocked->detail ? ": " : "", blocked->detail ? blocked->detail : "");
-            wait->since_ms = blocked->since_wall_ms;
-        }
-        (void)snprintf(explanation->summary, sizeof explanation->summary, "uid %u is blocked (%s)",
-                       uid, blocked->reason);
-        return;
-    }
-    (void)snprintf(explanation->summary, sizeof explanation->summary,
-                   "uid %u is free; its last epoch was %u", uid,
-                   fsm_epoch_floor(service_fsm(explanation->service), uid));
+    if (fsm_uid_is_blocked(fsm, uid))
+        explain_blocked(explanation, blocked_find(pool, uid), uid);
+    else
+        (void)snprintf(explanation->summary, sizeof explanation->summary,
+                       "uid %u is free; its last epoch was %u", uid, fsm_epoch_floor(fsm, uid));
 }
 
 static void reply(struct explanation *explanation, struct service_request *request)

@@ -254,6 +254,22 @@ static void pool_set_may_answer_the_directory_question_anew(void **state)
     assert_int_equal(kit_pool(&kit)->n_directory, 0);
 }
 
+static void pool_blocked_uids_beyond_those_with_a_reason_are_known(void **state)
+{
+    const uint32_t first = KIT_FIRST_UID + 4096, n = FSM_BLOCKED_MAX + 3;
+
+    assert_int_equal(kit_pool_create(&kit, "big", first, first + 2047), FSM_OK);
+    for (uint32_t i = 0; i < n; i++) {
+        kit_elapse(&kit, 3600000 / FSM_NODE_BLOCKS + 1000);
+        kit_block(&kit, "n1", first + i, "account");
+    }
+    assert_int_equal(fsm_pool_of_uid(kit.fsm, first)->n_blocked, FSM_BLOCKED_MAX);
+    for (uint32_t i = 0; i < n; i++)
+        assert_true(fsm_uid_is_blocked(kit.fsm, first + i));
+    assert_false(fsm_uid_is_blocked(kit.fsm, first + n));
+    assert_false(fsm_uid_is_blocked(kit.fsm, first - 1));
+}
+
 static void pool_retired_grants_no_more_and_goes_when_empty(void **state)
 {
     uint64_t id = kit_active(&kit, "n1");
@@ -325,6 +341,7 @@ int main(void)
         WITH(pool_cooldown_counts_from_when_it_began),
         WITH(pool_grows_and_its_new_uids_come_first),
         WITH(pool_set_may_answer_the_directory_question_anew),
+        WITH(pool_blocked_uids_beyond_those_with_a_reason_are_known),
         WITH(pool_retired_grants_no_more_and_goes_when_empty),
         WITH(pool_epochs_outlive_the_pool),
         WITHOUT(pools_are_so_many_at_most),
