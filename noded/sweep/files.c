@@ -291,7 +291,6 @@ static bool root_walk(struct sweep *sweep, struct root *root)
 /* 0; 1 it is absent; -errno, reported. */
 static int root_find(struct sweep *sweep, struct root *root)
 {
-    auto_free char *link = NULL;
     auto_close int fd = open(root->shown, O_PATH | O_CLOEXEC);
     char path[64], target[PATH_MAX];
     ssize_t len;
