@@ -42,6 +42,11 @@ mountpoint -q "$disk/$host/root" || {
 # What a package does when it is installed.
 if ls "$disk/$host/root/usr/lib/sysusers.d/"xce*.conf >/dev/null 2>&1; then
     systemd-sysusers --root="$disk/$host/root"
+    # Its key is for leased, and for nobody else.
+    group=$(sed -n 's/^xce-leased:[^:]*:\([0-9]*\):.*/\1/p' "$disk/$host/root/etc/group")
+    for key in "$disk/$host/root"/etc/xce/c[0-9].key; do
+        [ ! -f "$key" ] || { chown "0:$group" "$key" && chmod 0640 "$key"; }
+    done
 fi
 
 export SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1

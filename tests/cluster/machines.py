@@ -197,9 +197,10 @@ class Machine:
         poll(lambda: state() in ('running', 'degraded'), BOOT_SECONDS, lambda: f'{self.name} boots: {self.tail()}', 0.1)
 
     def wait_ready(self):
-        """Until its own leased takes new leases on it."""
+        """Until the cluster takes new leases on this node."""
         def node():
-            return run(*self.prefix(), 'leasectl', 'node', 'show', self.name, '--json', check=False).stdout
+            asked = self.cluster.machine('n1').prefix()
+            return run(*asked, 'leasectl', 'node', 'show', self.name, '--json', check=False).stdout
 
         poll(lambda: '"state": "ready"' in node(), READY_SECONDS, lambda: f'{self.name} is ready: {node()}', 0.1)
 
@@ -285,6 +286,8 @@ class Cluster:
                 self._make_disk()
                 self._make_base(build, hosts, controllers)
                 self._make_network()
+                if controllers:
+                    self._make_ca(build)
                 write(f'{self.state}/hosts', json.dumps({'hosts': hosts, 'controllers': controllers}))
                 machines = [Machine(self, host) for host in hosts]
                 for machine in machines:
@@ -292,8 +295,9 @@ class Cluster:
                     machine.start()
                 for machine in machines:
                     machine.wait_booted()
-                if controllers == 0:
-                    self.machine('n1').wait_ready()
+                for machine in machines:
+                    if machine.name[0] == 'n' and (controllers or machine.name == 'n1'):
+                        machine.wait_ready()
         except BaseException:
             with uninterruptible():
                 self.down()
@@ -376,14 +380,43 @@ class Cluster:
         write(f'{upper}/etc/machine-id', f'{uuid.uuid4().hex}\n')
         write(f'{upper}/etc/systemd/network/10-host0.network',
               f'[Match]\nName=host0\n[Network]\nAddress={address}/24\nLinkLocalAddressing=no\nIPv6AcceptRA=no\n')
-        units = []
-        if host[0] == 'n':
-            units = ['noded.service']
-            if controllers == 0 and host == 'n1':
-                units.insert(0, 'leased.service')
+        units = ['noded.service'] if host[0] == 'n' else ['leased.service']
+        if controllers:
+            self._configure(upper, host, controllers)
+        elif host == 'n1':
+            units.insert(0, 'leased.service')
         for unit in units:
             if os.path.exists(f'{self.disk}/base/usr/lib/systemd/system/{unit}') and self._has_daemon(unit):
                 self._enable(upper, unit)
+
+    # ---- who is who: a CA of the cluster's own ----
+
+    def _make_ca(self, build):
+        self.leasectl = f'{build}/ctl/leasectl'
+        run(self.leasectl, 'cert', 'init', f'{self.disk}/ca')
+
+    def _certify(self, upper, kind, name, *options):
+        """The settings of whoever is that: certificate, key and CA in the machine's /etc/xce."""
+        etc = f'{upper}/etc/xce'
+        os.makedirs(etc, exist_ok=True)
+        os.chmod(etc, 0o755)
+        run(self.leasectl, 'cert', 'issue', kind, name, '--ca', f'{self.disk}/ca', '--out', etc, *options)
+        for part in ('ca.pem', 'crl.pem'):
+            shutil.copy(f'{self.disk}/ca/{part}', f'{etc}/{part}')
+        return (f'Certificate = /etc/xce/{name}.pem\nKey = /etc/xce/{name}.key\nCA = /etc/xce/ca.pem\n'
+                'CRL = /etc/xce/crl.pem\n')
+
+    def _configure(self, upper, host, controllers):
+        """Who the machine is to the others, and where they are."""
+        servers = 'Server = ' + ', '.join(f'c{i + 1}:7623' for i in range(controllers)) + '\n'
+        if host[0] == 'c':
+            keys = self._certify(upper, 'replica', host, '--host', host)
+            write(f'{upper}/etc/xce/leased.conf.d/vcluster.conf', f'[leased]\nListen = *:7623\n{keys}')
+            return
+        write(f'{upper}/etc/xce/noded.conf.d/vcluster.conf', '[noded]\n' + servers + self._certify(upper, 'node', host))
+        if host == 'n1':
+            write(f'{upper}/etc/xce/client.conf.d/vcluster.conf',
+                  '[client]\n' + servers + self._certify(upper, 'user', 'root', '--group', 'xce-admin'))
 
     def _has_daemon(self, unit):
         name = unit.removesuffix('.service')
