@@ -3,6 +3,7 @@
 #include "client/op.h"
 #include "client/result.h"
 #include "client/verb.h"
+#include "common/text.h"
 
 #define OUT_OF_MEMORY(client) client_fail(client, XCE_FAILED, "out of memory")
 
@@ -116,6 +117,38 @@ int xce_node_fence(struct xce_client *client, const struct xce_call *call,
     request.reason = verb_bytes(oath->reason);
     request.machine_id = verb_bytes(oath->machine_id);
     request.boot_id = verb_bytes(oath->boot_id);
+    spec.request = &request.base;
+    return op_run(client, call, &spec, result_new(sizeof **ret), ret);
+}
+
+static int take_token(struct xce_client *client, const ProtobufCMessage *message, void *result)
+{
+    const Xce__V1__TokenReply *reply = (const Xce__V1__TokenReply *)message;
+    struct xce_token *token = result;
+    char *ca = pb_arena_alloc(result_arena(token), reply->ca.len + 1);
+
+    client_saw_info(client, reply->info);
+    if (!ca)
+        return OUT_OF_MEMORY(client);
+    if (text_check_utf8(reply->ca.data, reply->ca.len, NULL) != 0)
+        return client_fail(client, XCE_FAILED, "the server's answer holds no CA");
+    memcpy(ca, reply->ca.data, reply->ca.len);
+    ca[reply->ca.len] = '\0';
+    token->ca = ca;
+    token->ttl_ms = reply->ttl_ms;
+    return XCE_OK;
+}
+
+int xce_node_token(struct xce_client *client, const struct xce_call *call, const char *node,
+                   const uint8_t hash[XCE_TOKEN_HASH_LEN], int64_t ttl_ms, struct xce_token **ret)
+{
+    struct op_spec spec = VERB(OP_CHANGE, "Token", token_reply, take_token);
+    Xce__V1__TokenRequest request = XCE__V1__TOKEN_REQUEST__INIT;
+
+    request.node = verb_bytes(node);
+    request.hash.data = (uint8_t *)(uintptr_t)hash;
+    request.hash.len = XCE_TOKEN_HASH_LEN;
+    request.ttl_ms = ttl_ms;
     spec.request = &request.base;
     return op_run(client, call, &spec, result_new(sizeof **ret), ret);
 }

@@ -43,6 +43,19 @@ void cert_pem_free(char *pem)
         cert_forget(pem, strlen(pem));
 }
 
+int cert_read_pem(const char *path, bool secret, char **ret, struct err *err)
+{
+    size_t len;
+    int r = cert_read_file(path, secret, ret, &len, err);
+
+    if (r == 0 && strlen(*ret) != len) {
+        cert_forget(*ret, len);
+        *ret = NULL;
+        r = err_set(err, -EINVAL, "%s: holds a NUL byte", path);
+    }
+    return r;
+}
+
 /* What was written to bio; ends it. 0; -ENOMEM. */
 static int take_pem(BIO *bio, bool fine, char **ret)
 {

@@ -4,6 +4,7 @@
 #ifndef XCE_COMMON_CERT_MAKE_H
 #define XCE_COMMON_CERT_MAKE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,6 +24,10 @@ struct cert_request;
 /* Zeroes and frees; NULL is fine. */
 void cert_pem_free(char *pem);
 AUTO_DEFINE_PTR(char, cert_pem_free);
+
+/* Read a PEM file whole. secret: refuse one that others than owner and group can read, or group or others write.
+ * 0; -EINVAL with err naming path; -ENOMEM. */
+int cert_read_pem(const char *path, bool secret, char **ret, struct err *err);
 
 /* A new private key. 0; -ENOMEM. */
 int cert_key_make(char **ret_pem);

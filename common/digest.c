@@ -35,6 +35,14 @@ void digest_pieces(const struct digest_piece *pieces, size_t n, uint8_t ret[stat
     memcpy(ret, whole, DIGEST_LEN);
 }
 
+void digest_sha256(const void *bytes, size_t len, uint8_t ret[static DIGEST_SHA256_LEN])
+{
+    if (!SHA256(bytes, len, ret)) {
+        log_error(NULL, "libcrypto cannot hash");
+        abort();
+    }
+}
+
 void digest_bytes(const void *bytes, size_t len, uint8_t ret[static DIGEST_LEN])
 {
     const struct digest_piece piece = {bytes, len};

@@ -18,6 +18,10 @@ struct digest_piece {
 void digest_pieces(const struct digest_piece *pieces, size_t n, uint8_t ret[static DIGEST_LEN]);
 void digest_bytes(const void *bytes, size_t len, uint8_t ret[static DIGEST_LEN]);
 
+/* The whole of SHA-256. */
+#define DIGEST_SHA256_LEN 32
+void digest_sha256(const void *bytes, size_t len, uint8_t ret[static DIGEST_SHA256_LEN]);
+
 /* CRC-32C (Castagnoli, reflected 0x82F63B78, as in iSCSI, RFC 3720 B.4). Start with crc 0; feed the result on for the
  * next piece. The same on every machine; uses SSE4.2 where the processor has it. Any thread. */
 uint32_t digest_crc32c(uint32_t crc, const void *bytes, size_t len);

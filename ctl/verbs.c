@@ -10,8 +10,8 @@ static const struct verb *const verbs[] = {
     &cmd_pool_unblock, &cmd_pool_retire, &cmd_node_list,  &cmd_node_show,   &cmd_node_drain,
     &cmd_node_undrain, &cmd_node_cordon, &cmd_node_sweep, &cmd_node_fence,  &cmd_node_forget,
     &cmd_rbac_show,    &cmd_rbac_apply,  &cmd_rbac_check, &cmd_rbac_roles,  &cmd_cert_init,
-    &cmd_cert_issue,   &cmd_cert_show,   &cmd_cert_renew, &cmd_cert_revoke, &cmd_doctor,
-    &cmd_config_show,
+    &cmd_cert_issue,   &cmd_cert_show,   &cmd_cert_renew, &cmd_cert_revoke, &cmd_cert_token,
+    &cmd_doctor,       &cmd_config_show,
 };
 
 const struct verb *verb_at(size_t i)

@@ -44,6 +44,12 @@ static const struct conf_entry entries[] = {
      .help = "PEM file of their revocation lists; empty: nothing is ever revoked"},
     {"leased", "RbacSeed", CONF_PATH, AT(rbac_seed), "", .restart = true,
      .help = "file with the rules of a cluster that has none yet; taken once"},
+    {"leased", "CAKey", CONF_PATH, AT(ca_key), "", .min = 0,
+     .help =
+         "PEM file of the key of the first CA in CA: this replica makes certificates for nodes"},
+    {"leased", "NodeCertificate", CONF_DURATION, AT(node_life_ms), "30d", .min = 1000,
+     .max = 3650LL * 86400000,
+     .help = "how long such a certificate is good; nodes renew theirs at two thirds of it"},
     {"leased", "LogLevel", CONF_WORD, AT(log_level), "info", .words = level_words,
      .help = "error, warning, notice, info or debug"},
 };
@@ -60,6 +66,9 @@ static int check_tls(const struct leased_settings *leased, struct err *err)
     if (leased->listen.n > 0 && !all)
         return err_set(err, -EINVAL,
                        "leased.Listen: needs leased.Certificate, leased.Key and leased.CA");
+    if (leased->ca_key[0] && !all)
+        return err_set(err, -EINVAL,
+                       "leased.CAKey: needs leased.Certificate, leased.Key and leased.CA");
     if (any && !all)
         return err_set(err, -EINVAL,
                        "leased.Certificate, leased.Key and leased.CA: all of them or none");

@@ -14,7 +14,8 @@ struct leased_settings {
     uint64_t history_lag;    /* bytes */
     uint32_t connections;    /* at once */
     struct conf_list listen; /* "HOST:PORT" */
-    const char *certificate, *key, *ca, *crl;
+    const char *certificate, *key, *ca, *crl, *ca_key;
+    int64_t node_life_ms;  /* of certificates that nodes get here */
     const char *rbac_seed; /* file of the first rules; "" = none */
     int log_level;         /* 0 error ... 4 debug */
 };

@@ -344,7 +344,8 @@ static void reload(int signum, void *arg)
         log_set_level(leased_conf_log_level(settings(server)));
         service_set_times(server->service, settings(server)->heartbeat_ms,
                           settings(server)->lost_after_ms, settings(server)->grace_ms);
-        (void)server_tls_reload(server->tls, settings(server));
+        if (server_tls_reload(server->tls, settings(server)) == 0)
+            (void)server_tls_set_ca(settings(server), server->service);
         log_notice(LOG_FIELDS(.message_id = LOG_ID_RELOADED), "configuration read again%s%s",
                    pending.len ? "; these need a restart: " : "", buf_str(&pending));
     }
@@ -442,6 +443,9 @@ static int open_service(struct server *server)
         return r;
     }
     r = service_new(&options, &deps, &server->service);
+    if (r < 0)
+        return r;
+    r = server_tls_set_ca(settings(server), server->service);
     if (r < 0)
         return r;
     if (server->leading)

@@ -4,11 +4,13 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "common/cert_make.h"
 #include "common/log.h"
 #include "common/net/tls_port.h"
 #include "common/text.h"
 #include "leased/conf.h"
 #include "leased/rpc/listener.h"
+#include "leased/service/service.h"
 
 struct server_tls {
     struct tls_keys *keys;
@@ -36,11 +38,32 @@ static int check_replica(const struct cert_identity *identity, const char *path,
                    cert_who(identity, who));
 }
 
+/* The first CA and its key; *ret_pem: all of the CA file. 0; -EINVAL with err. */
+static int load_ca(const struct leased_settings *settings, struct cert_ca **ret, char **ret_pem,
+                   struct err *err)
+{
+    AUTO(cert_pem_free) char *pem = NULL;
+    AUTO(cert_pem_free) char *key = NULL;
+    int r = cert_read_pem(settings->ca, false, &pem, err);
+
+    if (r == 0)
+        r = cert_read_pem(settings->ca_key, true, &key, err);
+    if (r < 0)
+        return r;
+    r = cert_ca_load(pem, key, ret, err);
+    if (r < 0)
+        return err_prefix(err, r, "leased.CAKey");
+    *ret_pem = mem_take(pem);
+    return 0;
+}
+
 int server_tls_check(const void *data, struct err *err)
 {
     const struct leased_settings *settings = data;
     const struct tls_files files = files_of(settings);
+    AUTO(cert_pem_free) char *pem = NULL;
     struct cert_identity identity;
+    struct cert_ca *ca;
     int r;
 
     if (!settings->certificate[0])
@@ -50,6 +73,22 @@ int server_tls_check(const void *data, struct err *err)
         return r;
     r = check_replica(&identity, settings->certificate, err);
     cert_identity_done(&identity);
+    if (r == 0 && settings->ca_key[0] && (r = load_ca(settings, &ca, &pem, err)) == 0)
+        cert_ca_free(ca);
+    return r;
+}
+
+int server_tls_set_ca(const struct leased_settings *settings, struct service *service)
+{
+    AUTO(cert_pem_free) char *pem = NULL;
+    struct cert_ca *ca = NULL;
+    struct err err = {{0}};
+    int r = settings->ca_key[0] ? load_ca(settings, &ca, &pem, &err) : 0;
+
+    if (r < 0)
+        log_error(LOG_FIELDS(.message_id = LOG_ID_CONFIG_BAD), "%s", err.text);
+    else
+        service_set_ca(service, ca, pem, settings->node_life_ms);
     return r;
 }
 

@@ -8,6 +8,7 @@ struct leased_settings;
 struct loop;
 struct rpc_server;
 struct server_tls;
+struct service;
 struct tls_keys;
 struct tls_port;
 
@@ -23,6 +24,9 @@ struct tls_port *server_tls_port(struct server_tls *tls);
 /* Serve gRPC, too, and listen where settings say; more than once does nothing. 0; -errno, said in the log. */
 int server_tls_serve(struct server_tls *tls, struct rpc_server *rpc,
                      const struct leased_settings *settings);
+
+/* Give the service the CA, if this replica holds its key. 0; -EINVAL, said in the log. */
+int server_tls_set_ca(const struct leased_settings *settings, struct service *service);
 
 /* Read the files again. 0; -EINVAL: the old ones stay, said in the log. */
 int server_tls_reload(struct server_tls *tls, const struct leased_settings *settings);

@@ -2,6 +2,7 @@
 #ifndef XCE_NODED_CONF_H
 #define XCE_NODED_CONF_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/conf.h"
@@ -14,9 +15,10 @@ enum noded_mirror {
 };
 
 struct noded_settings {
-    struct conf_list servers;                 /* "unix:/path", "host:port" */
-    const char *certificate, *key, *ca, *crl; /* "" = none */
-    const char *node;                         /* "" = the host's name */
+    struct conf_list servers;                                /* "unix:/path", "host:port" */
+    const char *certificate, *key, *ca, *crl, *enroll_token; /* "" = none */
+    bool renew;
+    const char *node; /* "" = the host's name */
     const char *runtime_dir, *state_dir;
     int mirror; /* enum noded_mirror */
     struct conf_list local_roots;

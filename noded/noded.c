@@ -364,6 +364,7 @@ static void stop(struct noded *n)
     loop_timer_start(n->patience, PATIENCE_MS, 0);
     accounts_free(n->accounts);
     n->accounts = NULL;
+    noded_enroll_cancel(n);
     if (n->session)
         session_close(n->session, session_closed, n);
     else

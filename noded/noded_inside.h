@@ -77,6 +77,9 @@ struct noded {
     struct tls_keys *keys; /* NULL: no server over TCP, or no certificate yet */
     char tls_trouble[256];
     int64_t tls_retry_ms;
+    struct enrolment *enrolment; /* under way */
+    size_t enrol_server;         /* to be asked next */
+    int64_t renew_ms;            /* loop time: not before */
     struct session *session;
     struct accounts *accounts;
     struct loop_soon *soon;   /* noded_settle */
@@ -172,6 +175,15 @@ void noded_tls_start(struct noded *n);
 void noded_tls_beat(struct noded *n);
 void noded_tls_reload(struct noded *n);
 void noded_tls_end(struct noded *n);
+
+/* ---- noded_enroll.c: getting a certificate, and a newer one ---- */
+
+/* Ask for this node's first certificate with the token, or (renew) for a newer one with what it has; ended is called from
+ * the loop: 0 it is in its file. -errno: it did not begin, and ended will not be called; err says why. */
+typedef void (*noded_enrolled_fn)(struct noded *n, int r, const char *why);
+int noded_enroll(struct noded *n, bool renew, noded_enrolled_fn ended, struct err *err);
+/* noded ends: so does what is under way. */
+void noded_enroll_cancel(struct noded *n);
 
 /* ---- noded_epochs.c ---- */
 

@@ -2,8 +2,10 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/address.h"
+#include "common/clock.h"
 #include "common/log.h"
 #include "common/net/loop.h"
 #include "common/net/tls_keys.h"
@@ -13,6 +15,8 @@
 
 enum {
     RETRY_MS = 5000,
+    RENEW_RETRY_MS = 600000,
+    RENEW_RETRY_LEAST_MS = 1000,
 };
 
 static struct tls_files files_of(const struct noded_settings *settings)
@@ -81,20 +85,85 @@ static int load(struct noded *n, struct err *err)
     return r;
 }
 
+static void enrolled(struct noded *n, int r, const char *why)
+{
+    if (r < 0)
+        trouble(n, why);
+    else
+        noded_tls_start(n);
+}
+
+/* Without a certificate that is good, a token is worth one. */
+static int enroll(struct noded *n, struct err *err)
+{
+    struct err no_certificate = *err;
+    int r;
+
+    if (!n->settings->enroll_token[0] || access(n->settings->enroll_token, F_OK) < 0)
+        return -ENOKEY;
+    r = noded_enroll(n, false, enrolled, err);
+    return r < 0 ? err_set(err, r, "%s; %s", no_certificate.text, err->text) : 0;
+}
+
 void noded_tls_start(struct noded *n)
 {
     struct err err = {{0}};
 
-    if (over_tcp(n->settings) && load(n, &err) < 0)
-        trouble(n, err.text);
+    if (over_tcp(n->settings) && load(n, &err) < 0) {
+        if (enroll(n, &err) < 0)
+            trouble(n, err.text);
+        return;
+    }
+    n->tls_trouble[0] = '\0';
+    noded_session_start(n);
+}
+
+/* ---- renewal ---- */
+
+static void renewed(struct noded *n, int r, const char *why)
+{
+    const struct cert_identity *own = tls_keys_identity(n->keys);
+    int64_t left_ms = own->not_after_ms - clock_wall_ms(), wait_ms = left_ms / 8;
+
+    if (wait_ms > RENEW_RETRY_MS)
+        wait_ms = RENEW_RETRY_MS;
+    if (wait_ms < RENEW_RETRY_LEAST_MS)
+        wait_ms = RENEW_RETRY_LEAST_MS;
+    n->renew_ms = loop_now_ms(n->loop) + wait_ms;
+    if (r < 0)
+        log_warning(LOG_FIELDS(.message_id = LOG_ID_ENROLLED, .node = n->node),
+                    "the certificate is not renewed yet, and ends in %lld s: %s",
+                    (long long)(left_ms / 1000), why);
     else
-        noded_session_start(n);
+        noded_tls_reload(n);
+}
+
+/* Two thirds of its life are over. Only what leased has made is renewed there: others have their own ways. */
+static bool is_due(const struct noded *n)
+{
+    const struct cert_identity *own = tls_keys_identity(n->keys);
+    int64_t life_ms = own->not_after_ms - own->not_before_ms;
+
+    return n->settings->renew && clock_wall_ms() >= own->not_before_ms + life_ms / 3 * 2 &&
+           loop_now_ms(n->loop) >= n->renew_ms;
+}
+
+static void renew_if_due(struct noded *n)
+{
+    struct err err = {{0}};
+
+    if (!n->keys || n->enrolment || !is_due(n))
+        return;
+    if (noded_enroll(n, true, renewed, &err) < 0)
+        renewed(n, -EIO, err.text);
 }
 
 void noded_tls_beat(struct noded *n)
 {
-    if (!n->session && loop_now_ms(n->loop) >= n->tls_retry_ms)
+    if (!n->session && !n->enrolment && loop_now_ms(n->loop) >= n->tls_retry_ms)
         noded_tls_start(n);
+    else
+        renew_if_due(n);
 }
 
 void noded_tls_reload(struct noded *n)
@@ -117,5 +186,9 @@ int noded_tls_check(const void *data, struct err *err)
     const struct noded_settings *settings = data;
     const struct tls_files files = files_of(settings);
 
-    return over_tcp(settings) ? tls_files_check(&files, TLS_CLIENT, NULL, err) : 0;
+    /* What enrolment will bring can not be looked at yet. */
+    if (!over_tcp(settings) ||
+        (settings->enroll_token[0] && access(settings->certificate, F_OK) < 0))
+        return 0;
+    return tls_files_check(&files, TLS_CLIENT, NULL, err);
 }

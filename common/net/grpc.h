@@ -71,8 +71,9 @@ struct grpc_peer {
     uid_t uid;
     gid_t gid;
     pid_t pid;
-    const struct cert_identity *tls; /* by its certificate; NULL on a unix socket */
-    uint64_t connection;             /* number of the connection, unique in this process */
+    /* By its certificate. NULL on a unix socket; and, not local, of who came without one (TLS_ALPN_ENROLL). */
+    const struct cert_identity *tls;
+    uint64_t connection; /* number of the connection, unique in this process */
 };
 
 enum {
@@ -163,9 +164,9 @@ struct grpc_metadata {
 int grpc_channel_new(struct loop *loop, const char *target, const struct grpc_limits *limits,
                      struct grpc_channel **ret);
 /* The same to "host:port" over TLS, as keys say we are, if who answers is `peer` (as struct tls_target has it). Both are
- * copied, keys outlive the channel. */
+ * copied, keys outlive the channel. alpn: NULL = h2; else borrowed for ever. */
 int grpc_channel_tls_new(struct loop *loop, const char *address, struct tls_keys *keys,
-                         const char *peer, const struct grpc_limits *limits,
+                         const char *peer, const char *alpn, const struct grpc_limits *limits,
                          struct grpc_channel **ret);
 /* Whichever of the two `server` asks for: "unix:/path", or "host:port" of any replica. keys may be NULL: -ENOKEY where they
  * are needed. */

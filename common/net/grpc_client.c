@@ -37,6 +37,7 @@ struct grpc_channel {
     const char *path; /* in target; NULL: TLS */
     struct tls_keys *keys;
     char *peer;
+    const char *alpn;
     LIST_HEAD(, connection) connections;
     struct connection *current; /* NULL: connect first */
     LIST_HEAD(, grpc_request) requests;
@@ -397,7 +398,7 @@ static int start_transport(struct grpc_channel *channel, struct transport **ret)
 {
     const struct tls_target target = {
         .address = channel->target,
-        .alpn = TLS_ALPN_GRPC,
+        .alpn = channel->alpn,
         .peer = channel->peer,
         /* Before h2 gives up, which knows less of why. */
         .timeout_ms = channel->context.h2_limits.handshake_ms * 9 / 10,
@@ -666,7 +667,7 @@ int grpc_channel_new(struct loop *loop, const char *target, const struct grpc_li
 }
 
 int grpc_channel_tls_new(struct loop *loop, const char *address, struct tls_keys *keys,
-                         const char *peer, const struct grpc_limits *limits,
+                         const char *peer, const char *alpn, const struct grpc_limits *limits,
                          struct grpc_channel **ret)
 {
     char *copy;
@@ -684,6 +685,7 @@ int grpc_channel_tls_new(struct loop *loop, const char *address, struct tls_keys
     }
     (*ret)->keys = keys;
     (*ret)->peer = copy;
+    (*ret)->alpn = alpn ? alpn : TLS_ALPN_GRPC;
     return 0;
 }
 
@@ -692,7 +694,8 @@ int grpc_channel_open(struct loop *loop, const char *server, struct tls_keys *ke
 {
     if (address_is_unix(server))
         return grpc_channel_new(loop, server, limits, ret);
-    return keys ? grpc_channel_tls_new(loop, server, keys, CERT_URI_REPLICA, limits, ret) : -ENOKEY;
+    return keys ? grpc_channel_tls_new(loop, server, keys, CERT_URI_REPLICA, NULL, limits, ret)
+                : -ENOKEY;
 }
 
 void grpc_channel_close(struct grpc_channel *channel, void (*done)(void *arg), void *arg)

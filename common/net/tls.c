@@ -208,10 +208,11 @@ int tls_context_new(const struct tls_files *files, struct tls_context **ret, str
         context->store = X509_STORE_new();
         r = context->ssl && context->store ? set_rules(context) : -ENOMEM;
     }
-    if (r == 0)
+    if (r == 0 && files->certificate && files->certificate[0]) {
         r = read_with(files->certificate, false, take_certificate, context, err);
-    if (r == 0)
-        r = read_with(files->key, true, take_key, context, err);
+        if (r == 0)
+            r = read_with(files->key, true, take_key, context, err);
+    }
     if (r == 0)
         r = read_with(files->ca, false, take_cas, context, err);
     if (r == 0 && files->crl && files->crl[0])
@@ -252,7 +253,7 @@ const struct cert_identity *tls_context_identity(const struct tls_context *conte
 
 bool tls_context_same_certificate(const struct tls_context *a, const struct tls_context *b)
 {
-    return X509_cmp(a->own, b->own) == 0;
+    return a->own && b->own && X509_cmp(a->own, b->own) == 0;
 }
 
 static int check_use(X509 *own, unsigned uses, struct err *err)
@@ -270,9 +271,12 @@ static int check_use(X509 *own, unsigned uses, struct err *err)
 
 int tls_context_check_own(const struct tls_context *context, unsigned uses, struct err *err)
 {
-    X509_STORE_CTX *check = X509_STORE_CTX_new();
+    X509_STORE_CTX *check;
     int r = 0;
 
+    if (!context->own)
+        return 0;
+    check = X509_STORE_CTX_new();
     if (!check || X509_STORE_CTX_init(check, context->store, context->own, context->chain) != 1) {
         r = err_set(err, -ENOMEM, "out of memory");
     } else {

@@ -25,12 +25,17 @@ struct tls_keys;
 
 #define TLS_KEYS_LOOK_MS 1000
 
+/* For those who have no certificate yet: see tls_files.certificate. */
+#define TLS_ALPN_ENROLL "xce-enroll/1"
+
 /* Paths of PEM files. */
 struct tls_files {
-    const char *certificate; /* ours, then the intermediates up to, not including, the CA */
-    const char *key;         /* not encrypted; for nobody else than its owner and group to read */
-    const char *ca;          /* whom we trust: one or more CA certificates */
-    const char *crl;         /* NULL or "" = none; else one list for each CA that occurs */
+    /* NULL or "" (and no key) = we are nobody, and may connect by TLS_ALPN_ENROLL alone; else ours, then
+     * the intermediates up to, not including, the CA */
+    const char *certificate;
+    const char *key; /* not encrypted; for nobody else than its owner and group to read */
+    const char *ca;  /* whom we trust: one or more CA certificates */
+    const char *crl; /* NULL or "" = none; else one list for each CA that occurs */
 };
 
 enum tls_news {

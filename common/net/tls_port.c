@@ -83,11 +83,12 @@ static void established(struct transport *transport, void *arg)
     struct pending *pending = arg;
     const struct tls_protocol *protocol = find_protocol(pending->port,
                                                         transport_tls_alpn(transport));
+    const struct cert_identity *peer = transport->peer.tls;
     char who[CERT_WHO_BUF], why[CERT_WHO_BUF + 64];
 
-    if (!protocol || !(protocol->kinds & transport->peer.tls->kind)) {
+    if (!protocol || (peer ? !(protocol->kinds & peer->kind) : protocol->kinds != 0)) {
         (void)snprintf(why, sizeof why, "%s may not speak %s here",
-                       cert_who(transport->peer.tls, who), transport_tls_alpn(transport));
+                       peer ? cert_who(peer, who) : "nobody", transport_tls_alpn(transport));
         refuse(pending, why);
         pending_free(pending);
         return;

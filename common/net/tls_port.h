@@ -27,7 +27,8 @@ struct tls_port;
 struct transport;
 struct transport_events;
 
-#define TLS_ALPN_GRPC       "h2"
+#define TLS_ALPN_GRPC "h2"
+/* TLS_ALPN_ENROLL (tls_keys.h): HTTP/2 again, of who has no certificate yet and is asked for none. peer.tls is NULL. */
 #define TLS_ALPN_RAFT       "xce-raft/1"
 #define TLS_PORT_HANDSHAKES 512
 #define TLS_HANDSHAKE_MS    10000
@@ -36,7 +37,7 @@ struct transport_events;
 /* A protocol that a port serves. */
 struct tls_protocol {
     const char *alpn; /* borrowed for ever */
-    unsigned kinds;   /* enum cert_kind, ORed: who may speak it at all */
+    unsigned kinds;   /* enum cert_kind, ORed: who may speak it at all; TLS_ALPN_ENROLL: 0 */
     /* A handshake is over: transport->peer.tls says who it is. The transport is the callee's: set its events and arg here
      * (`open` follows from the loop, then data), or free it. transport_write may be called at once. */
     void (*accept)(struct transport *transport, void *arg);

@@ -210,6 +210,8 @@ int tls_choose_alpn(SSL *ssl, const unsigned char **ret, unsigned char *ret_len,
                 memcmp(offered + at + 1, session->alpns[i], offered[at]) == 0) {
                 *ret = offered + at + 1;
                 *ret_len = offered[at];
+                if (strcmp(session->alpns[i], TLS_ALPN_ENROLL) == 0)
+                    SSL_set_verify(ssl, SSL_VERIFY_NONE, NULL);
                 return SSL_TLSEXT_ERR_OK;
             }
     (void)snprintf(session->why, sizeof session->why,
@@ -500,9 +502,9 @@ int64_t tls_session_until_ms(const struct tls_session *session)
 
 /* ---- later ---- */
 
-int tls_session_check(struct tls_session *session, struct tls_context *context)
+static int check_chain(struct tls_session *session, struct tls_context *context,
+                       STACK_OF(X509) * chain)
 {
-    STACK_OF(X509) *chain = SSL_get0_verified_chain(session->ssl);
     X509_STORE_CTX *check = X509_STORE_CTX_new();
     int r = 0;
 
@@ -527,4 +529,11 @@ int tls_session_check(struct tls_session *session, struct tls_context *context)
         session->context = context;
     }
     return r;
+}
+
+int tls_session_check(struct tls_session *session, struct tls_context *context)
+{
+    STACK_OF(X509) *chain = SSL_get0_verified_chain(session->ssl);
+
+    return session->peer.kind ? check_chain(session, context, chain) : 0;
 }

@@ -210,7 +210,8 @@ void transport_tls_cut(struct tls_member *member, int r, const char *why)
 static void opened(struct tls_stream *stream)
 {
     stream->state = OPEN;
-    stream->base.peer.tls = tls_session_peer(stream->session);
+    if (tls_session_peer(stream->session)->kind)
+        stream->base.peer.tls = tls_session_peer(stream->session);
     if (stream->timer)
         loop_timer_stop(stream->timer);
     stream->member.session = stream->session;

@@ -173,6 +173,19 @@ struct xce_oath {
 XCE_API int xce_node_fence(struct xce_client *client, const struct xce_call *call,
                            const struct xce_oath *oath, struct xce_node **ret);
 
+#define XCE_TOKEN_HASH_LEN 32
+
+/* A token with which one machine may become the node, once: NodeService.Enroll. The secret stays with the caller, who gives
+ * its SHA-256. ttl_ms: 0 = one hour, at most 30 days. XCE_EXISTS: that hash was given before; XCE_UNSUPPORTED: no server
+ * there makes certificates. */
+struct xce_token {
+    const char *ca; /* PEM: whose certificates the servers have */
+    int64_t ttl_ms;
+};
+XCE_API int xce_node_token(struct xce_client *client, const struct xce_call *call, const char *node,
+                           const uint8_t hash[XCE_TOKEN_HASH_LEN], int64_t ttl_ms,
+                           struct xce_token **ret);
+
 #ifdef __cplusplus
 }
 #endif

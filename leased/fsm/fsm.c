@@ -17,6 +17,7 @@
 #include "leased/fsm/pool.h"
 #include "leased/fsm/rules.h"
 #include "leased/fsm/tables.h"
+#include "leased/fsm/token.h"
 #include "leased/fsm/wait.h"
 #include "map/name.h"
 
@@ -54,6 +55,7 @@ void fsm_free(struct fsm *fsm)
     node_table_done(fsm);
     floors_done(fsm);
     rules_done(&fsm->rules);
+    tokens_done(&fsm->tokens);
     requests_done(&fsm->requests);
     intern_done(&fsm->strings);
     pb_arena_done(&fsm->arena);
@@ -204,6 +206,8 @@ static const struct {
     [XCE__V1__COMMAND__KIND_INIT] = {apply_init, COPIES_OWN},
     [XCE__V1__COMMAND__KIND_GRACE] = {apply_grace, COPIES_OWN},
     [XCE__V1__COMMAND__KIND_RULES] = {apply_rules, COPIES_UNWANTED},
+    [XCE__V1__COMMAND__KIND_TOKEN] = {apply_token, COPIES_UNWANTED},
+    [XCE__V1__COMMAND__KIND_ENROLL] = {apply_enroll, COPIES_OWN},
 };
 
 static bool get_key(const Xce__V1__Request *request, struct request_key *ret,

@@ -58,6 +58,8 @@ enum fsm_code {
 #define FSM_RIGHTS_MAX    256 /* of a role */
 #define FSM_BINDINGS_MAX  1024 /* of roles to whom */
 #define FSM_BOUND_MAX     16   /* roles of a binding */
+#define FSM_TOKENS_MAX    4096 /* good at once */
+#define FSM_TOKEN_HASH    32   /* bytes: SHA-256 */
 #define FSM_RULES_BYTES   (256 << 10)
 #define FSM_REQUEST_MS    600000     /* an answer is kept so long, unless the table is full */
 #define FSM_REQUEST_BYTES (16 << 20) /* table of answers to acquire and administrators' commands */
@@ -140,6 +142,10 @@ const struct fsm_node *fsm_node_next(const struct fsm *fsm,
  * mean is leased/rbac's to say: here they are text. */
 const Xce__V1__Rules *fsm_rules(const struct fsm *fsm);
 uint64_t fsm_rules_revision(const struct fsm *fsm);
+
+/* Whether a token of that hash lets a machine with that key become the node at that time. */
+bool fsm_token_good(const struct fsm *fsm, int64_t now_ms, const uint8_t *hash, const uint8_t *key,
+                    const char *node);
 
 /* What became of a request. While waiting (acquire with wait, some lease not yet active) the leases may still be
  * replaced by others; afterwards the answer is final. */

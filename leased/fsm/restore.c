@@ -14,6 +14,7 @@
 #include "leased/fsm/rules.h"
 #include "leased/fsm/snapshot.h"
 #include "leased/fsm/tables.h"
+#include "leased/fsm/token.h"
 #include "leased/fsm/wait.h"
 
 struct restore {
@@ -602,6 +603,8 @@ static void get_all(struct restore *r)
             get_request(r, (enum request_ring)ring);
     if (r->version > 1)
         get_rules(r);
+    if (r->version > 2)
+        tokens_get(d, &r->fsm->tokens);
 }
 
 static const char *check_frame(const uint8_t *bytes, size_t len, uint32_t *ret_version)

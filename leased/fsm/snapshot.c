@@ -10,6 +10,7 @@
 #include "leased/fsm/lease.h"
 #include "leased/fsm/node.h"
 #include "leased/fsm/pool.h"
+#include "leased/fsm/token.h"
 #include "leased/fsm/wait.h"
 
 static void put_head(struct encoder *e, const struct fsm *fsm)
@@ -248,6 +249,7 @@ static void put_all(struct encoder *e, const struct fsm *fsm)
     put_requests(e, fsm, RING_ONCE);
     put_requests(e, fsm, RING_REPEATABLE);
     put_rules(e, fsm);
+    tokens_put(e, &fsm->tokens);
 }
 
 static void write_at(uint8_t *at, uint64_t value, int n)

@@ -155,6 +155,21 @@ struct rules {
     const Xce__V1__Rules *message; /* derived: bytes, unpacked into the arena */
 };
 
+/* ---- enrolment (token.h) ---- */
+
+struct token {
+    uint8_t hash[FSM_TOKEN_HASH]; /* of the secret */
+    uint8_t key[FSM_TOKEN_HASH];  /* of the public key that it was spent on */
+    char node[65];
+    bool spent;
+    int64_t end_ms;
+};
+
+struct tokens {
+    struct token *items; /* in the order in which they were made */
+    size_t n, cap;
+};
+
 /* ---- all of it ---- */
 
 #define LEASE_PAGE 64u
@@ -202,6 +217,7 @@ struct fsm {
     size_t n_floors, cap_floors;
 
     struct rules rules;
+    struct tokens tokens;
 
     struct wait *waits, *last_wait;               /* in the order of their requests */
     struct wait *failed_waits, *last_failed_wait; /* only while a command is applied */

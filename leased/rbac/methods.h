@@ -10,6 +10,9 @@
 
 #define METHODS_MAX 96
 
+/* The one that somebody may call who has no certificate yet: what he shows is a token. */
+#define METHODS_OF_STRANGERS "NodeService/Enroll"
+
 enum policy_scope {
     SCOPE_NONE = 0, /* may not call it */
     SCOPE_OWN = 1,  /* sees and changes what is his own; the rest looks absent */

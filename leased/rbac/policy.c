@@ -206,6 +206,8 @@ enum policy_scope policy_decide(const struct policy *policy, const struct princi
         return (enum policy_scope)decide_local(policy, principal, i);
     case PRINCIPAL_USER:
         return (enum policy_scope)decide_user(policy, principal, i);
+    case PRINCIPAL_STRANGER:
+        return !strcmp(method, METHODS_OF_STRANGERS) ? SCOPE_OWN : SCOPE_NONE;
     case PRINCIPAL_REPLICA:
     case PRINCIPAL_NOBODY:
         break;

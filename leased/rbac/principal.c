@@ -107,3 +107,11 @@ const char *principal_group(const struct principal *principal, unsigned i)
         group += strlen(group) + 1;
     return group;
 }
+
+void principal_stranger(struct principal *ret)
+{
+    memset(ret, 0, sizeof *ret);
+    ret->kind = PRINCIPAL_STRANGER;
+    (void)snprintf(ret->key, sizeof ret->key, "stranger");
+    (void)snprintf(ret->name, sizeof ret->name, "stranger");
+}

@@ -27,6 +27,7 @@ enum principal_kind {
     PRINCIPAL_USER = 3,
     PRINCIPAL_NODE = 4,
     PRINCIPAL_REPLICA = 5,
+    PRINCIPAL_STRANGER = 6, /* came without a certificate, to get one: NodeService/Enroll alone */
 };
 
 struct principal {
@@ -54,6 +55,9 @@ int principal_from_user(const char *name, const char *const *groups, size_t n_gr
                         struct principal *ret, struct err *err);
 int principal_from_node(const char *name, struct principal *ret, struct err *err);
 int principal_from_replica(const char *id, struct principal *ret, struct err *err);
+
+/* Who has no certificate yet. */
+void principal_stranger(struct principal *ret);
 
 /* A user of a certificate has this account here: NSS was asked for exactly his name. */
 void principal_set_account(struct principal *principal, uint32_t uid, uint32_t gid);

@@ -75,8 +75,10 @@ static int identify(struct rpc_server *server, const struct grpc_call *call, str
 
     if (peer->tls)
         return identify_by_certificate(server, peer->tls, ret);
-    if (!peer->local)
-        return -EACCES;
+    if (!peer->local) {
+        principal_stranger(ret);
+        return 0;
+    }
     r = usernames_known(server->usernames, NULL, peer->uid, &who);
     principal_from_peer(peer->uid, peer->gid, r == 0 ? who->name : NULL, ret);
     return r < 0;
@@ -535,7 +537,10 @@ int rpc_server_serve_tls(struct rpc_server *server, struct tls_port *port)
         .arg = server,
     };
 
-    return tls_port_protocol(port, &protocol);
+    const struct tls_protocol enroll = {.alpn = TLS_ALPN_ENROLL, .accept = adopt, .arg = server};
+    int r = tls_port_protocol(port, &protocol);
+
+    return r < 0 ? r : tls_port_protocol(port, &enroll);
 }
 
 void rpc_server_serving(struct rpc_server *server, bool serving)

@@ -8,6 +8,7 @@
 #include "xce/v1/command.pb-c.h"
 #include "xce/v1/common.pb-c.h"
 
+struct enroll;
 struct session;
 struct tell;
 struct ticker;
@@ -19,6 +20,7 @@ struct service {
     struct service_deps deps;
     bool leading;
     struct policy *policy; /* the rules in force; rbac.c */
+    struct enroll *enroll; /* NULL: no CA here; enroll.c */
     struct ticker *ticker;
     struct tell *tell;
     struct session *sessions;      /* of nodes, linked; session.c */
@@ -71,6 +73,10 @@ bool service_check_id(struct service_request *request, const Xce__V1__RequestId 
  * then runs with FSM_OK only; other outcomes are answered here. */
 void service_propose(struct service *service, struct service_request *request,
                      const Xce__V1__RequestId *id, Xce__V1__Command *command, service_then_fn then);
+
+/* Propose a command on behalf of request that is the same if it is done twice: it bears no id of the caller's. */
+void service_propose_for(struct service *service, struct service_request *request,
+                         const Xce__V1__Command *command, service_then_fn then);
 
 /* Propose a command that leased itself makes; done may be NULL. */
 void service_propose_own(struct service *service, Xce__V1__Command *command, engine_done_fn done,

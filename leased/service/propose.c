@@ -143,6 +143,26 @@ void service_propose(struct service *service, struct service_request *request,
     free(bytes);
 }
 
+void service_propose_for(struct service *service, struct service_request *request,
+                         const Xce__V1__Command *command, service_then_fn then)
+{
+    size_t len = xce__v1__command__get_packed_size(command);
+    uint8_t *bytes = malloc(len + 1);
+    struct pending *pending;
+
+    if (!bytes) {
+        service_refuse(request, -ENOMEM, NULL);
+        return;
+    }
+    (void)xce__v1__command__pack(command, bytes);
+    pending = pending_new(service, request);
+    if (pending) {
+        pending->then = then;
+        engine_propose(service->deps.engine, bytes, len, proposed, pending);
+    }
+    free(bytes);
+}
+
 static void ignore_outcome(int r, const struct fsm_outcome *outcome, void *arg)
 {
     (void)r, (void)outcome, (void)arg;

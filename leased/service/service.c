@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "leased/service/enroll.h"
 #include "leased/service/internal.h"
 #include "leased/service/rbac.h"
 #include "leased/service/session.h"
@@ -51,6 +52,7 @@ void service_free(struct service *service)
     ticker_free(service->ticker);
     free(service->look_ahead);
     policy_free(service->policy);
+    enroll_free(service->enroll);
     free(service);
 }
 

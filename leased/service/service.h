@@ -13,6 +13,7 @@
 
 #include "leased/rbac/policy.h"
 
+struct cert_ca;
 struct engine;
 struct fsm_change;
 struct history;
@@ -125,6 +126,11 @@ void service_health(struct service *service, int r, const char *what);
 void service_set_times(struct service *service, int64_t heartbeat_ms, int64_t lost_after_ms,
                        int64_t grace_ms);
 
+/* Make certificates for nodes with ca, which is the service's from now on (NULL: make none), for life_ms; ca_pem: whom nodes
+ * are told to trust. Copied. */
+void service_set_ca(struct service *service, struct cert_ca *ca, const char *ca_pem,
+                    int64_t life_ms);
+
 /* leased ends: sessions, watches and acquires that wait are over now, with -ECANCELED; they would not end by themselves. */
 void service_stop(struct service *service);
 
@@ -165,5 +171,7 @@ void service_node_cordon(struct service *service, struct service_request *reques
 void service_node_sweep(struct service *service, struct service_request *request);
 void service_node_fence(struct service *service, struct service_request *request);
 void service_node_forget(struct service *service, struct service_request *request);
+void service_node_token(struct service *service, struct service_request *request);
+void service_node_enroll(struct service *service, struct service_request *request);
 
 #endif

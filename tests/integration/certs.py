@@ -1,39 +1,128 @@
-"""A certificate authority that lives as long as the test, by the openssl program."""
+"""Certificates for integration tests: made by leasectl cert in a folder that goes with the test."""
+import json
 import os
+import select
+import socket
+import ssl
 import subprocess
+import threading
 
-EC = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+import grpc
+
+import peer
+
+LEASECTL = os.path.join(peer.BUILD, "ctl/leasectl")
 
 
-def openssl(*args):
-    run = subprocess.run(["openssl", *args], capture_output=True, text=True)
-    if run.returncode:
-        raise RuntimeError("openssl %s: %s" % (" ".join(args), run.stderr))
+def free_port():
+    """A port that nobody has at this moment."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
 
 
-class Authority:
+class Certs:
     def __init__(self, folder):
-        self.folder = folder
-        self.ca, self.key = self.path("ca.pem"), self.path("ca.key")
-        openssl("req", "-x509", *EC, "-keyout", self.key, "-out", self.ca, "-subj", "/CN=CA of a test", "-days", "1",
-                "-addext", "basicConstraints=critical,CA:TRUE", "-addext", "keyUsage=critical,keyCertSign,cRLSign")
+        self.folder, self.ca = folder, os.path.join(folder, "ca")
+        self.ctl("cert", "init", self.ca)
+        self.ca_pem, self.crl = os.path.join(self.ca, "ca.pem"), os.path.join(self.ca, "crl.pem")
 
-    def path(self, name):
-        return os.path.join(self.folder, name)
+    def ctl(self, *args, check=True, env=None):
+        done = subprocess.run([LEASECTL, "--json", *args], capture_output=True, text=True, timeout=60,
+                              env={**os.environ, **(env or {})})
+        if check and done.returncode != 0:
+            raise AssertionError("leasectl %s: %s%s" % (" ".join(args), done.stdout, done.stderr))
+        return json.loads(done.stdout) if done.stdout else None
 
-    def issue(self, name, cn="", groups=(), names=(), use="clientAuth"):
-        """Certificate and key of a holder; names: of the SAN, "URI:xce://node/n1"."""
-        certificate, key, request = self.path(name + ".pem"), self.path(name + ".key"), self.path(name + ".csr")
-        subject = "".join("/O=" + g for g in groups) + "/CN=" + (cn or name)
-        openssl("req", "-new", *EC, "-keyout", key, "-out", request, "-subj", subject)
-        with open(self.path(name + ".ext"), "w") as f:
-            f.write("basicConstraints=CA:FALSE\nextendedKeyUsage=%s\n" % use)
-            if names:
-                f.write("subjectAltName=%s\n" % ",".join(names))
-        openssl("x509", "-req", "-in", request, "-CA", self.ca, "-CAkey", self.key, "-CAcreateserial", "-days", "1",
-                "-extfile", self.path(name + ".ext"), "-out", certificate)
-        os.chmod(key, 0o600)
-        return certificate, key
+    def issue(self, kind, name, *more, out=None):
+        out = out or self.folder
+        os.makedirs(out, exist_ok=True)
+        said = self.ctl("cert", "issue", kind, name, "--ca", self.ca, "--out", out, *more)
+        return said["file"], said["key"]
 
-    def replica(self, name="r1"):
-        return self.issue("replica-" + name, names=("URI:xce://replica/" + name, "DNS:localhost"), use="serverAuth,clientAuth")
+    def replica(self, name="a", *more, out=None):
+        return self.issue("replica", name, "--host", "localhost", "--host", "127.0.0.1", *more, out=out)
+
+    def credentials(self, pair):
+        """For python3-grpcio; pair None = no certificate."""
+        def read(path):
+            with open(path, "rb") as f:
+                return f.read()
+
+        if pair is None:
+            return grpc.ssl_channel_credentials(read(self.ca_pem))
+        return grpc.ssl_channel_credentials(read(self.ca_pem), read(pair[1]), read(pair[0]))
+
+    def env(self, pair):
+        """For leasectl."""
+        return {"XCE_CERT": pair[0], "XCE_KEY": pair[1], "XCE_CA": self.ca_pem}
+
+
+class Tunnel:
+    """A port of this machine whose bytes go through TLS to leased, under an ALPN of the test's choice and without a
+    certificate unless one is given: for protocols that grpcio does not offer by itself."""
+
+    def __init__(self, leased, alpn, pair=None):
+        self.context = ssl.create_default_context(cafile=leased.certs.ca_pem)
+        self.context.set_alpn_protocols([alpn])
+        if pair:
+            self.context.load_cert_chain(*pair)
+        self.to, self.open = leased.port, []
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.target = "127.0.0.1:%d" % self.listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        while True:
+            try:
+                plain, _ = self.listener.accept()
+                secure = self.context.wrap_socket(socket.create_connection(("127.0.0.1", self.to)), server_hostname="localhost")
+            except OSError:
+                return
+            self.open += [plain, secure]
+            threading.Thread(target=self._carry, args=(plain, secure), daemon=True).start()
+
+    @staticmethod
+    def _carry(plain, secure):
+        """By one thread: an SSL object is not for two at a time."""
+        try:
+            while True:
+                ready = [secure] if secure.pending() else select.select([plain, secure], [], [])[0]
+                for end in ready:
+                    data = end.recv(65536)
+                    if not data:
+                        return
+                    (plain if end is secure else secure).sendall(data)
+        except OSError:
+            pass
+        finally:
+            plain.close()
+            secure.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for end in [self.listener, *self.open]:
+            end.close()
+
+
+class Secure(peer.Leased):
+    """A leased with a TCP port, and the CA beside it."""
+
+    def __init__(self, config="", certs=None, crl=False, ca_key=True):
+        super().__init__()
+        self.certs = certs or Certs(self.folder)
+        self.pair = self.certs.replica("a")
+        self.port = free_port()
+        self.address = "localhost:%d" % self.port
+        with open(self.conf, "a") as f:
+            f.write("Listen = %s\nCertificate = %s\nKey = %s\nCA = %s\n" % (self.address, *self.pair, self.certs.ca_pem))
+            if crl:
+                f.write("CRL = %s\n" % self.certs.crl)
+            if ca_key:
+                f.write("CAKey = %s/ca.key\n" % self.certs.ca)
+            f.write(config + "\n")
+
+    def secure_client(self, pair):
+        return peer.Client(self.address, self.certs.credentials(pair))

@@ -51,9 +51,9 @@ class Stub:
 
 
 class Client:
-    def __init__(self, target):
+    def __init__(self, target, credentials=None):
         self.m = messages()
-        self.channel = grpc.insecure_channel(target)
+        self.channel = grpc.secure_channel(target, credentials) if credentials else grpc.insecure_channel(target)
         self.lease = Stub(self.channel, self.m["lease"], "LeaseService")
         self.pool = Stub(self.channel, self.m["pool"], "PoolService")
         self.node = Stub(self.channel, self.m["node"], "NodeService")

@@ -193,6 +193,8 @@ static void rules_are_missing_in_old_snapshots(void **state)
 
     (void)state;
     assert_int_equal(fsm_snapshot(kit.fsm, &bytes, &len), 0);
+    /* Tokens, of which there are none, come behind them. */
+    len -= 4;
     seal(bytes, len - 12, 1);
     assert_int_equal(fsm_new(&fsm), 0);
     assert_int_equal(fsm_restore(fsm, bytes, len - 12, NULL), 0);

@@ -1,0 +1,229 @@
+#!/usr/bin/python3
+"""How a node gets its certificate: a token, noded with it, the session that follows, renewal; and who does not."""
+import hashlib
+import os
+import subprocess
+import sys
+import time
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import certs
+import peer
+from test_noded import Noded
+
+CONFIG = "Heartbeat = 100ms\nLostAfter = 2s"
+
+
+class Enrolling(Noded):
+    """A noded that has a token and no certificate."""
+
+    def __init__(self, leased, token, name="n1", more=""):
+        super().__init__(leased, name=name)
+        self.pem, self.key = os.path.join(self.folder, "node.pem"), os.path.join(self.folder, "node.key")
+        self.ca = os.path.join(self.folder, "ca.pem")
+        with open(self.conf) as f:
+            text = f.read().replace("Server = unix:%s" % leased.socket, "Server = %s" % leased.address)
+        with open(self.conf, "w") as f:
+            f.write("%sCertificate = %s\nKey = %s\nCA = %s\nEnrollToken = %s\n%s\n" % (text, self.pem, self.key, self.ca,
+                                                                                     token, more))
+
+
+class EnrollTest(unittest.TestCase):
+    config = ""
+
+    def setUp(self):
+        if os.geteuid() != 0:
+            self.skipTest("needs root")
+        self.leased = certs.Secure(CONFIG + "\n" + self.config).start()
+        self.addCleanup(self.leased.__exit__)
+        self.certs = self.leased.certs
+        self.client = self.leased.client()
+        self.addCleanup(self.client.close)
+        self.nodeds = []
+
+    def tearDown(self):
+        for noded in self.nodeds:
+            noded.stop()
+
+    def token(self, node="n1", *more):
+        path = os.path.join(self.leased.folder, node + ".token")
+        self.certs.ctl("--server", "unix:" + self.leased.socket, "cert", "token", node, "--out", path, *more)
+        return path
+
+    def noded(self, token, **more):
+        noded = Enrolling(self.leased, token, **more)
+        self.nodeds.append(noded)
+        return noded.start()
+
+    def states(self):
+        return {n.node: (n.state, n.connected) for n in
+                self.client.node.List(self.client.m["node"].ListNodesRequest(), timeout=5).nodes}
+
+    def enroll(self, token, csr):
+        m = self.client.m["node"]
+        return self.client.node.Enroll(m.EnrollRequest(token=token, csr=csr), timeout=5)
+
+    def csr(self, uri, folder=None):
+        """A request that was not made by us, with openssl."""
+        base = os.path.join(folder or self.leased.folder, uri.replace("/", "_"))
+        subprocess.run(["openssl", "req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout",
+                        base + ".key", "-out", base + ".csr", "-subj", "/O=admin/CN=root", "-addext",
+                        "subjectAltName=URI:" + uri], check=True, capture_output=True)
+        with open(base + ".csr", "rb") as f:
+            return f.read()
+
+    def secret(self, path):
+        with open(path) as f:
+            return bytes.fromhex([l for l in f if l.startswith("token = ")][0][8:].strip())
+
+    def refused(self, code, call, *args):
+        with self.assertRaises(peer.grpc.RpcError) as caught:
+            call(*args)
+        self.assertEqual(caught.exception.code().name, code, caught.exception.details())
+        return caught.exception.details()
+
+
+class Enrolment(EnrollTest):
+    def test_noded_enrols_and_has_a_session(self):
+        token = self.token()
+        self.assertEqual(os.stat(token).st_mode & 0o777, 0o600)
+        noded = self.noded(token)
+        peer.until(lambda: self.states().get("n1") == (1, True), what="n1 to be ready", seconds=20)
+        self.assertFalse(os.path.exists(token), "the token is used up")
+        said = self.certs.ctl("cert", "show", noded.pem)
+        self.assertEqual((said["kind"], said["name"], said["uses"], said["groups"]), ("node", "n1", ["client"], []))
+        self.assertEqual(os.stat(noded.key).st_mode & 0o777, 0o600)
+        with open(noded.ca) as ours, open(self.certs.ca_pem) as theirs:
+            self.assertEqual(ours.read(), theirs.read())
+        # And it comes back by its certificate alone.
+        noded.stop()
+        peer.until(lambda: not self.states()["n1"][1], what="n1 to go", seconds=20)
+        noded.start()
+        peer.until(lambda: self.states()["n1"][1], what="n1 to come back", seconds=20)
+        self.assertIn("enrolled at", noded.said())
+
+    def test_secret_is_kept_by_hash_only(self):
+        secret = self.secret(self.token())
+        for name in os.listdir(self.leased.state):
+            with open(os.path.join(self.leased.state, name), "rb") as f:
+                self.assertNotIn(secret, f.read(), name)
+        self.leased.kill()
+        self.leased.start()
+        self.assertTrue(self.enroll(secret, self.csr("xce://node/n1")).certificate, "it outlives a restart")
+
+    def test_token_is_good_for_one_key_and_its_node(self):
+        secret = self.secret(self.token())
+        csr = self.csr("xce://node/n1")
+        self.refused("PERMISSION_DENIED", self.enroll, secret, self.csr("xce://node/n2"))
+        self.refused("PERMISSION_DENIED", self.enroll, os.urandom(32), csr)
+        first = self.enroll(secret, csr).certificate
+        self.assertTrue(first)
+        self.assertTrue(self.enroll(secret, csr).certificate, "the answer may have been lost")
+        os.makedirs(os.path.join(self.leased.folder, "other"))
+        text = self.refused("PERMISSION_DENIED", self.enroll, secret,
+                            self.csr("xce://node/n1", os.path.join(self.leased.folder, "other")))
+        self.assertEqual(text, "the token is not good for node n1")
+        self.assertIn("enrolment refused: the token is not good", self.leased.said())
+        path = os.path.join(self.leased.folder, "got.pem")
+        with open(path, "wb") as f:
+            f.write(first)
+        said = self.certs.ctl("cert", "show", path)
+        self.assertEqual((said["kind"], said["name"], said["groups"]), ("node", "n1", []), "CN and O count for nothing")
+
+    def test_token_ends(self):
+        secret = self.secret(self.token("n1", "--lifetime", "1s"))
+        csr = self.csr("xce://node/n1")
+        deadline = time.monotonic() + 20
+        while True:
+            try:
+                self.enroll(secret, csr)
+                self.assertLess(time.monotonic(), deadline, "it is good for ever")
+            except peer.grpc.RpcError as error:
+                self.assertEqual(error.code().name, "PERMISSION_DENIED")
+                return
+            time.sleep(0.1)
+
+    def test_only_nodes_are_enrolled(self):
+        secret = self.secret(self.token())
+        for uri in ("xce://replica/b", "https://example.org/n1"):
+            self.refused("INVALID_ARGUMENT", self.enroll, secret, self.csr(uri))
+        for csr in (b"", b"rubbish", self.csr("xce://node/n1")[:-60]):
+            self.refused("INVALID_ARGUMENT", self.enroll, secret, csr)
+
+    def test_node_renews_itself_and_nobody_else(self):
+        client = self.leased.secure_client(self.certs.issue("node", "n1"))
+        self.addCleanup(client.close)
+        m = client.m["node"]
+        self.assertTrue(client.node.Enroll(m.EnrollRequest(csr=self.csr("xce://node/n1")), timeout=5).certificate)
+        self.refused("PERMISSION_DENIED", lambda: client.node.Enroll(m.EnrollRequest(csr=self.csr("xce://node/n2")),
+                                                                     timeout=5))
+        self.refused("PERMISSION_DENIED", lambda: client.node.Token(
+            client.request(m.TokenRequest(node=b"n1", hash=os.urandom(32))), timeout=5))
+        self.refused("PERMISSION_DENIED", self.enroll, b"", self.csr("xce://node/n1"))
+
+    def test_stranger_may_enrol_and_nothing_else(self):
+        """Who comes by the protocol of enrolment shows no certificate: one method, with a token."""
+        with certs.Tunnel(self.leased, "xce-enroll/1") as tunnel:
+            client = peer.Client(tunnel.target)
+            self.addCleanup(client.close)
+            m = client.m["node"]
+            self.refused("INVALID_ARGUMENT", lambda: client.node.Enroll(m.EnrollRequest(), timeout=5))
+            self.refused("PERMISSION_DENIED", lambda: client.node.Enroll(
+                m.EnrollRequest(csr=self.csr("xce://node/n1")), timeout=5))
+            self.refused("PERMISSION_DENIED", lambda: client.node.List(m.ListNodesRequest(), timeout=5))
+            self.refused("PERMISSION_DENIED", lambda: client.node.Token(client.request(
+                m.TokenRequest(node=b"n1", hash=os.urandom(32))), timeout=5))
+            self.refused("PERMISSION_DENIED", lambda: client.pool.List(client.m["pool"].ListPoolsRequest(), timeout=5))
+            self.refused("PERMISSION_DENIED", lambda: client.lease.List(client.m["lease"].ListLeasesRequest(), timeout=5))
+            for path in ("/grpc.health.v1.Health/Check", "/xce.v1.RbacService/Check"):
+                self.refused("PERMISSION_DENIED", lambda: client.channel.unary_unary(path)(b"", timeout=5))
+            node = peer.Node(client, "n1")
+            peer.until(lambda: node.ended, what="the session to be refused")
+            self.assertEqual(node.ended.code().name, "PERMISSION_DENIED")
+
+    def test_wrong_token_files_are_named(self):
+        token = self.token("n2")
+        noded = self.noded(token)
+        peer.until(lambda: "is for node n2, and this is n1" in noded.said(), what="a reason", seconds=20)
+        self.assertTrue(os.path.exists(token))
+        noded.stop()
+        good = self.token("n1")
+        os.chmod(good, 0o644)
+        self.nodeds.remove(noded)
+        noded = self.noded(good)
+        peer.until(lambda: "others than its owner can read the token" in noded.said(), what="a reason", seconds=20)
+        os.chmod(good, 0o600)
+        peer.until(lambda: self.states().get("n1") == (1, True), what="n1 to be ready after all", seconds=20)
+
+    def test_without_a_key_no_certificates(self):
+        with certs.Secure(CONFIG, ca_key=False) as leased:
+            client = leased.client()
+            self.addCleanup(client.close)
+            text = self.refused("UNIMPLEMENTED", lambda: client.node.Token(client.request(
+                client.m["node"].TokenRequest(node=b"n1", hash=hashlib.sha256(b"x").digest())), timeout=5))
+            self.assertIn("CAKey", text)
+
+
+class Renewal(EnrollTest):
+    config = "NodeCertificate = 6s"
+
+    def test_noded_renews_at_two_thirds_without_losing_its_session(self):
+        noded = self.noded(self.token())
+        peer.until(lambda: self.states().get("n1") == (1, True), what="n1 to be ready", seconds=20)
+        serials, sessions = set(), set()
+        # The skew of five minutes makes every certificate of this length due at once; sessions live through each.
+        deadline = time.monotonic() + 60
+        while len(serials) < 4:
+            self.assertLess(time.monotonic(), deadline, noded.said()[-2000:])
+            serials.add(self.certs.ctl("cert", "show", noded.pem)["serial"])
+            node = self.client.node.Get(self.client.m["node"].NodeKey(node=b"n1"), timeout=5).node
+            self.assertTrue(node.connected)
+            sessions.add(node.session)
+            time.sleep(0.05)
+        self.assertEqual(len(sessions), 1)
+        self.assertIn("the certificate is renewed", noded.said())
+
+
+if __name__ == "__main__":
+    unittest.main()
