@@ -24,5 +24,6 @@
 #define LOG_ID_NODE_STATE "41ab9e961e4095a88e281e0237173273"
 #define LOG_ID_ENROLLED   "2cd7ee941292b18efbbb572d1bf7960b"
 #define LOG_ID_DENIED     "21ea8f2f4ceeb0bb6e16e9ff4d658e87"
+#define LOG_ID_ACT        "d4abd8196bcbdd0d3064bf03e238b8e7"
 
 #endif

@@ -15,7 +15,10 @@ struct leased_settings {
     uint32_t connections;    /* at once */
     struct conf_list listen; /* "HOST:PORT" */
     const char *certificate, *key, *ca, *crl, *ca_key;
-    int64_t node_life_ms;  /* of certificates that nodes get here */
+    int64_t node_life_ms;   /* of certificates that nodes get here */
+    const char *audit_file; /* "" = audit.log in state_dir */
+    uint64_t audit_size;    /* bytes of one; 0 = no audit file */
+    uint32_t audit_keep;
     const char *rbac_seed; /* file of the first rules; "" = none */
     int log_level;         /* 0 error ... 4 debug */
 };

@@ -15,6 +15,7 @@
 #include "common/log.h"
 #include "common/net/grpc.h"
 #include "common/net/loop.h"
+#include "leased/audit/audit.h"
 #include "leased/conf.h"
 #include "leased/engine/engine.h"
 #include "leased/history/history.h"
@@ -43,6 +44,7 @@ struct server {
     struct rpc_server *rpc;
     struct server_tls *tls; /* NULL without a certificate */
     struct seed *seed;      /* to be planted; NULL = none, or there are rules */
+    struct audit *audit;    /* NULL = none */
     struct loop_timer *elapse, *watchdog;
     struct loop_signal *terminate, *interrupt, *reload;
     bool leading, stopping;
@@ -451,8 +453,10 @@ static int open_service(struct server *server)
     if (server->leading)
         service_leading(server->service, true);
     r = rpc_server_new(server->loop, server->service, &limits, &server->rpc);
-    if (r == 0)
+    if (r == 0) {
+        rpc_server_audit(server->rpc, server->audit);
         rpc_server_serving(server->rpc, !server->refusing);
+    }
     return r;
 }
 
@@ -499,6 +503,29 @@ static int open_state(struct server *server)
     return r < 0 ? r : check_not_lost(server, history);
 }
 
+static int open_audit(struct server *server)
+{
+    char path[TEXT_PATH_MAX + 32];
+    struct audit_options options = {
+        .path = settings(server)->audit_file,
+        .size_bytes = settings(server)->audit_size,
+        .keep = settings(server)->audit_keep,
+    };
+    struct err err = {{0}};
+    int r;
+
+    if (!options.size_bytes)
+        return 0;
+    if (!*options.path) {
+        (void)snprintf(path, sizeof path, "%s/audit.log", settings(server)->state_dir);
+        options.path = path;
+    }
+    r = audit_open(&options, &server->audit, &err);
+    if (r < 0)
+        log_error(NULL, "AuditFile: %s", err.text);
+    return r;
+}
+
 static int open_all(struct server *server)
 {
     int r = fs_mkdir_p(settings(server)->state_dir, 0700);
@@ -509,7 +536,8 @@ static int open_all(struct server *server)
     }
     if ((r = server_tls_new(server->loop, settings(server), &server->tls)) < 0 ||
         (r = open_state(server)) < 0 || (r = read_seed(server)) < 0 ||
-        (r = open_service(server)) < 0 || (r = open_clocks(server)) < 0)
+        (r = open_audit(server)) < 0 || (r = open_service(server)) < 0 ||
+        (r = open_clocks(server)) < 0)
         return r;
     return loop_defer(server->loop, begin, server);
 }
@@ -525,6 +553,7 @@ int server_run(struct conf **conf)
     if (r < 0)
         stop(&server, r);
     loop_run(server.loop);
+    audit_close(server.audit);
     /* Everything is closed and on disk: a look-up that hangs in some name service is not waited for. */
     if (!loop_work_settle(server.loop, SETTLE_MS)) {
         log_warning(NULL, "a look-up of accounts hangs: ending without it");

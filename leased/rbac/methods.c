@@ -114,3 +114,21 @@ bool methods_match(const void *right, size_t len, const char *method)
         return strncmp(text, method, len - 1) == 0;
     return strlen(method) == len && !memcmp(text, method, len);
 }
+
+enum method_kind methods_kind(const char *name)
+{
+    static const char *const read[] = {"Check",   "Explain", "Get",       "GetConfig",
+                                       "History", "List",    "ListRoles", "ServerReflectionInfo",
+                                       "Status",  "Suggest", "Watch"};
+    static const char *const use[] = {"LeaseService/Acquire", "LeaseService/Release",
+                                      "LeaseService/Renew", "NodeService/Session"};
+    const char *slash = strchr(name, '/'), *verb = slash ? slash + 1 : name;
+
+    for (size_t i = 0; i < sizeof read / sizeof read[0]; i++)
+        if (!strcmp(read[i], verb))
+            return METHOD_READ;
+    for (size_t i = 0; i < sizeof use / sizeof use[0]; i++)
+        if (!strcmp(use[i], name))
+            return METHOD_USE;
+    return METHOD_ACT;
+}

@@ -34,6 +34,16 @@ struct method_row {
     uint8_t scopes[N_BUILTIN_ROLES];
 };
 
+/* What a call of it is to the audit file. */
+enum method_kind {
+    METHOD_READ = 0,
+    METHOD_USE = 1, /* changes something of a lease's holder */
+    METHOD_ACT =
+        2, /* an administrator's act; what is not known to be one of the others is one, too */
+};
+
+enum method_kind methods_kind(const char *name);
+
 /* Row i, NULL past the end; by name. */
 const struct method_row *methods_at(size_t i);
 /* The index; METHODS_MAX = there is no such method. O(log n). */

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/queue.h>
 
@@ -10,8 +11,10 @@
 #include "common/net/grpc.h"
 #include "common/net/tls_port.h"
 #include "common/pb.h"
+#include "leased/audit/audit.h"
 #include "leased/rpc/health.h"
 #include "leased/rpc/method.h"
+#include "leased/rpc/record.h"
 #include "leased/rpc/status.h"
 #include "leased/rpc/username.h"
 
@@ -26,6 +29,7 @@ struct rpc_server {
     struct unary *spare;
     unsigned n_spare;
     LIST_HEAD(, stream) streams;
+    struct recorder recorder;
     struct log_limit denied;
     void (*closed)(void *arg);
     void *closed_arg;
@@ -115,6 +119,10 @@ static void deny(struct rpc_server *server, struct grpc_call *call,
     if (log_limit_ok(&server->denied, &held))
         log_notice(LOG_FIELDS(.message_id = LOG_ID_DENIED, .actor = principal->name), "%s denied%s",
                    method->permission, held ? " (and others before it)" : "");
+    record_call(&server->recorder, &(struct record){.principal = principal,
+                                                    .method = method->permission,
+                                                    .status = GRPC_PERMISSION_DENIED,
+                                                    .message = "not permitted"});
     grpc_call_finish(call, GRPC_PERMISSION_DENIED, "not permitted");
 }
 
@@ -217,6 +225,18 @@ static void unary_give(struct unary *unary)
     server->n_spare++;
 }
 
+static void record_unary(const struct unary *unary, int status, const char *message,
+                         const ProtobufCMessage *reply)
+{
+    record_call(&unary->incoming.server->recorder,
+                &(struct record){.principal = &unary->request.principal,
+                                 .method = unary->incoming.method->permission,
+                                 .request = unary->request.message,
+                                 .reply = reply,
+                                 .status = status,
+                                 .message = message});
+}
+
 static void replied(int r, const char *message, const ProtobufCMessage *reply, void *arg)
 {
     struct unary *unary = arg;
@@ -224,6 +244,7 @@ static void replied(int r, const char *message, const ProtobufCMessage *reply, v
     size_t len;
 
     unary->served = false;
+    record_unary(unary, (int)rpc_status(r), message, reply);
     if (r != 0) {
         refuse(unary->incoming.call, r, message);
         return;
@@ -256,6 +277,22 @@ static void unary_message(struct grpc_call *call, const uint8_t *data, size_t le
         unary->request.message = message;
 }
 
+/* What an administrator does is written down, or not done. */
+static bool may_act(const struct unary *unary)
+{
+    struct audit *audit = unary->incoming.server->recorder.audit;
+    char why[AUDIT_WHY_MAX], message[AUDIT_WHY_MAX + 128];
+
+    if (!audit || methods_kind(unary->incoming.method->permission) != METHOD_ACT ||
+        audit_ok(audit, why))
+        return true;
+    (void)snprintf(message, sizeof message,
+                   "the audit file can not be written, and what an administrator does must be: %s",
+                   why);
+    refuse(unary->incoming.call, -ENOSPC, message);
+    return false;
+}
+
 /* The one message has come. */
 static void unary_half_closed(struct grpc_call *call, void *arg)
 {
@@ -264,6 +301,8 @@ static void unary_half_closed(struct grpc_call *call, void *arg)
     (void)call;
     if (!unary->request.message)
         return; /* refused already */
+    if (!may_act(unary))
+        return;
     unary->served = true;
     unary->incoming.method->unary(unary->incoming.server->service, &unary->request);
 }
@@ -274,8 +313,10 @@ static void unary_end(struct grpc_call *call, void *arg)
 
     (void)call;
     incoming_end(&unary->incoming);
-    if (unary->served)
+    if (unary->served) {
+        record_unary(unary, -1, NULL, NULL);
         service_request_cancel(&unary->request);
+    }
     unary_give(unary);
 }
 
@@ -334,7 +375,15 @@ static int stream_send(struct service_stream *face, const uint8_t *data, size_t 
 
 static void stream_finish(struct service_stream *face, int r, const char *message)
 {
-    struct grpc_call *call = ((struct stream *)face)->incoming.call;
+    const struct incoming *incoming = &((struct stream *)face)->incoming;
+    struct grpc_call *call = incoming->call;
+
+    if (r == -EACCES)
+        record_call(&incoming->server->recorder,
+                    &(struct record){.principal = incoming->principal,
+                                     .method = incoming->method->permission,
+                                     .status = GRPC_PERMISSION_DENIED,
+                                     .message = message});
 
     if (r == 0)
         grpc_call_finish(call, GRPC_OK, NULL);
@@ -443,6 +492,11 @@ static void decide_again(struct stream *stream)
         grpc_call_finish(incoming->call, GRPC_UNAVAILABLE, "your rights have changed: ask again");
 }
 
+void rpc_server_audit(struct rpc_server *server, struct audit *audit)
+{
+    server->recorder.audit = audit;
+}
+
 void rpc_server_policy_changed(struct rpc_server *server)
 {
     struct stream *stream;
@@ -492,8 +546,10 @@ int rpc_server_new(struct loop *loop, struct service *service, const struct grpc
     struct rpc_server *server = calloc(1, sizeof *server);
     int r = server ? rpc_method_check() : -ENOMEM;
 
-    if (r == 0)
+    if (r == 0) {
+        recorder_init(&server->recorder);
         r = health_new(&server->health);
+    }
     if (r == 0)
         r = usernames_new(loop, &clock_real, usernames_nss, &server->usernames);
     if (r == 0)
@@ -568,6 +624,7 @@ static void closed(void *arg)
     }
     usernames_free(server->usernames);
     health_free(server->health);
+    recorder_done(&server->recorder);
     free(server);
     done(done_arg);
 }

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+struct audit;
 struct grpc_limits;
 struct health;
 struct loop;
@@ -23,6 +24,10 @@ int rpc_server_listen_unix(struct rpc_server *server, const char *path, mode_t m
 int rpc_server_listen_fd(struct rpc_server *server, int fd);
 /* Serve those, too, who come to the port and speak HTTP/2. 0; -ENOBUFS. */
 int rpc_server_serve_tls(struct rpc_server *server, struct tls_port *port);
+
+/* Where to write what is done and denied; borrowed, outlives the server. NULL, and from the start: nowhere. While it can not be
+ * written, administrators' acts are refused. */
+void rpc_server_audit(struct rpc_server *server, struct audit *audit);
 
 /* The rules have changed: streams whose caller has lost the right to them end now with PERMISSION_DENIED; those whose
  * caller's scope is another one with UNAVAILABLE, so that he asks again. Nothing more is told on them. */

@@ -362,5 +362,119 @@ class FileTest(unittest.TestCase):
         self.assertIn("user:alice", self.ctl("rbac", "show"))
 
 
+class AuditTest(unittest.TestCase):
+    """The audit file: what is written down of whom, and that administrators do nothing while it can not be written."""
+
+    def start(self, config="", preload=()):
+        self.leased = peer.Leased(config, preload=preload).__enter__()
+        self.addCleanup(self.leased.__exit__, None, None, None)
+        self.client = self.leased.client()
+        self.addCleanup(self.client.close)
+        self.m = self.client.m
+        self.client.create_pool()
+        self.node = peer.Node(self.client, "n1").wait(lambda n: n.welcome, what="welcome")
+        self.addCleanup(self.node.close)
+        peer.until(lambda: self.client.node.List(self.m["node"].ListNodesRequest(), timeout=5).nodes[0].state == 1,
+                   what="node ready")
+
+    def lines(self, path=None):
+        with open(path or os.path.join(self.leased.state, "audit.log"), encoding="utf-8") as f:
+            return [json.loads(line) for line in f]
+
+    def wait_for(self, **wanted):
+        """The line with these keys."""
+        def found():
+            return next((l for l in self.lines() if all(l.get(k) == v for k, v in wanted.items())), None)
+        return peer.until(found, what="a line with %s" % wanted)
+
+    def drain(self, reason=b"new disk", verb="Drain"):
+        ask = self.client.request(self.m["node"].NodeVerbRequest(node=b"n1", reason=reason))
+        return getattr(self.client.node, verb)(ask, timeout=5)
+
+    def test_what_changes_something_is_written_down(self):
+        self.start()
+        lease = self.client.acquire(job=b"j", request_id=b"0123456789abcdef").leases[0]
+        self.client.get(lease=lease.lease)
+        self.client.release(lease)
+        self.drain()
+        line = self.wait_for(method="NodeService/Drain")
+        self.assertEqual((line["principal"], line["name"], line["node"], line["reason"], line["outcome"]),
+                         ("uid:0", "root", "n1", "new disk", "OK"))
+        self.assertIn("NodeService/Drain by root: OK, reason: new disk", self.leased.said())
+        line = self.wait_for(method="LeaseService/Acquire")
+        self.assertEqual((line["leases"], line["request"], line["outcome"]), ([lease.lease], b"0123456789abcdef".hex(), "OK"))
+        self.assertEqual(self.wait_for(method="LeaseService/Release")["lease"], lease.lease)
+        self.assertEqual(self.wait_for(method="PoolService/Create")["pool"], "main")
+        self.assertEqual([l for l in self.lines() if l["method"].split("/")[1] in ("Get", "List")], [])
+        mode = os.stat(os.path.join(self.leased.state, "audit.log")).st_mode
+        self.assertEqual(mode & 0o7777, 0o600)
+
+    def test_what_is_denied_or_fails_is_written_down(self):
+        self.start()
+        daemon = caller.Caller("unix:" + self.leased.socket, "daemon")
+        self.addCleanup(daemon.close)
+        self.assertEqual(daemon.call("/xce.v1.NodeService/List").code, "PERMISSION_DENIED")
+        line = self.wait_for(method="NodeService/List")
+        self.assertEqual((line["principal"], line["name"], line["outcome"]), ("uid:1", "daemon", "PERMISSION_DENIED"))
+        release = self.client.request(self.m["lease"].ReleaseRequest(lease=4711, epoch=1))
+        self.assertEqual(daemon.call("/xce.v1.LeaseService/Release", release.SerializeToString()).code, "NOT_FOUND")
+        line = self.wait_for(method="LeaseService/Release")
+        self.assertEqual((line["lease"], line["outcome"]), (4711, "NOT_FOUND"))
+        self.assertIn("NodeService/List denied", self.leased.said())
+
+    def test_it_goes_on_after_a_restart_and_is_rotated(self):
+        self.start("AuditSize = 4K\nAuditKeep = 2")
+        for i in range(60):
+            self.drain(b"round %d" % i, "Drain" if i % 2 else "Undrain")
+        self.wait_for(reason="round 59")
+        self.leased.stop()
+        names = sorted(n for n in os.listdir(self.leased.state) if n.startswith("audit"))
+        self.assertEqual(names, ["audit.log", "audit.log.1", "audit.log.2"])
+        every = [l for n in reversed(names) for l in self.lines(os.path.join(self.leased.state, n))]
+        rounds = [int(l["reason"].split()[1]) for l in every if "reason" in l]
+        self.assertEqual(rounds, list(range(rounds[0], 60)))
+
+    def test_a_full_disk_stops_administrators_but_no_user(self):
+        if os.geteuid():
+            self.skipTest("needs root: mounts a small disk")
+        folder = tempfile.mkdtemp(prefix="xce-audit.")
+        self.addCleanup(os.rmdir, folder)
+        self.start("AuditFile = %s/audit.log" % folder, preload=[
+            "unshare", "-m", "sh", "-c", "mount -t tmpfs -o size=8m,mode=0700 tmpfs %s && exec \"$@\"" % folder, "sh"])
+        inside = "/proc/%d/root%s" % (self.leased.process.pid, folder)
+        fill = os.path.join(inside, "fill")
+        with self.assertRaises(OSError), open(fill, "wb", buffering=0) as f:
+            while True:
+                f.write(bytes(65536))
+        # What was reserved before is used up first, a MiB of it.
+        code, text = peer.until(lambda: self.refused(b"x" * 500), what="a refusal", seconds=60)
+        self.assertEqual(code, "RESOURCE_EXHAUSTED")
+        self.assertIn(folder + "/audit.log", text)
+        # Who runs jobs is not stopped, and what he does still has its place in what was reserved.
+        lease = self.client.acquire(job=b"goes-on").leases[0]
+        peer.until(lambda: any(l.get("leases") == [lease.lease] for l in self.lines(inside + "/audit.log")), what="its line")
+        os.unlink(fill)
+        peer.until(lambda: not self.refused(), what="administrators to be let in again")
+        self.assertNotIn("lost", [k for l in self.lines(inside + "/audit.log") for k in l])
+
+    def refused(self, reason=b"again"):
+        try:
+            self.drain(reason, "Undrain")
+            return None
+        except grpc.RpcError as error:
+            return error.code().name, error.details()
+
+    def test_a_file_that_others_may_read_stops_leased(self):
+        leased = peer.Leased()
+        self.addCleanup(leased.__exit__, None, None, None)
+        os.mkdir(leased.state, 0o700)
+        with open(os.path.join(leased.state, "audit.log"), "w", encoding="utf-8"):
+            pass
+        os.chmod(os.path.join(leased.state, "audit.log"), 0o644)
+        leased.start(wait=False)
+        self.assertEqual(leased.process.wait(20), 1)
+        self.assertIn("audit.log: others than its owner", leased.said())
+
+
 if __name__ == "__main__":
     unittest.main(verbosity=2)

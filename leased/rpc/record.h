@@ -1,0 +1,42 @@
+/* What a call was, for the audit file and the journal: one line for each that changes something, and for each that is
+ * denied. Words of the caller stand in it as they came, made safe. */
+#ifndef XCE_LEASED_RPC_RECORD_H
+#define XCE_LEASED_RPC_RECORD_H
+
+#include <protobuf-c/protobuf-c.h>
+
+#include "common/buf.h"
+#include "common/net/grpc.h"
+#include "common/text.h"
+#include "leased/rbac/principal.h"
+
+struct audit;
+
+struct record {
+    const struct principal *principal;
+    const char *method;              /* "LeaseService/Release" */
+    const ProtobufCMessage *request; /* NULL: it was not read */
+    const ProtobufCMessage *reply;   /* NULL: there is none */
+    /* How it ended; below 0: the caller left before it was answered, what was asked may have been done. */
+    int status;
+    const char *message; /* of a refusal; may be NULL */
+};
+
+/* Where it goes, and what is kept from line to line. */
+struct recorder {
+    struct audit *audit; /* borrowed; NULL = the journal alone */
+    struct buf line;
+    int64_t time_ms;
+    char time[TEXT_TIME_BUF];
+};
+
+void recorder_init(struct recorder *recorder);
+void recorder_done(struct recorder *recorder);
+
+/* Write what there is to write of this call. */
+void record_call(struct recorder *recorder, const struct record *record);
+
+/* The line for the file, with its newline; until the next one. NULL: no memory. */
+const char *recorder_line(struct recorder *recorder, const struct record *record, int64_t wall_ms);
+
+#endif
