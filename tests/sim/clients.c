@@ -252,7 +252,7 @@ static void create(struct world *w, size_t which)
 
     range.first = SIM_FIRST + (which ? 12 : 0);
     range.last = range.first + (uint32_t)roll(w, which || w->seed % 3 ? 2 : 8);
-    settings.cooldown_ms = 1000 + (int64_t)roll(w, 3000);
+    settings.cooldown_ms = 1000 + (int64_t)roll(w, w->seed & 1 ? 200 : 3000);
     settings.ready_timeout_ms = 2000 + (int64_t)roll(w, 10000);
     settings.witnesses = chance(w, 30);
     settings.witnesses_set = true;
@@ -273,7 +273,7 @@ static void set(struct world *w, size_t which, const struct fsm_pool *pool)
     Xce__V1__CmdPoolSet cmd = XCE__V1__CMD_POOL_SET__INIT;
     Xce__V1__Command command = XCE__V1__COMMAND__INIT;
 
-    settings.cooldown_ms = 1000 + (int64_t)roll(w, 3000);
+    settings.cooldown_ms = 1000 + (int64_t)roll(w, w->seed & 1 ? 200 : 3000);
     settings.ready_timeout_ms = 2000 + (int64_t)roll(w, 10000);
     settings.witnesses = chance(w, 30);
     settings.witnesses_set = true;

@@ -198,6 +198,38 @@ void cluster_elected(struct cluster *c, const struct replica *r)
     term->leader = (raft_id)r->index + 1;
 }
 
+/* A leader counts entries only on disks on which they are. */
+static void check_matches(struct cluster *c, struct replica *r)
+{
+    for (int i = 0; i < c->n; i++) {
+        const struct replica *other = &c->replicas[i];
+        raft_index match = 0;
+
+        if (other == r || !other->up || raft_current_term((struct raft *)&other->raft) != r->led ||
+            raft_match_index(&r->raft, (raft_id)i + 1, &match) != 0)
+            continue;
+        if (match >= other->disk.first + other->disk.n &&
+            (!other->disk.has_snapshot || match > other->disk.snapshot.index))
+            violated(&c->w, "replica %d leads and believes that replica %d has entry %llu",
+                     r->index, i, match);
+    }
+}
+
+void cluster_check_beliefs(struct cluster *c, struct replica *r)
+{
+    raft_index index = raft_commit_index(&r->raft);
+
+    if (index < r->committed)
+        violated(&c->w, "replica %d has committed up to %llu, now up to %llu", r->index,
+                 r->committed, index);
+    r->committed = index;
+    if (raft_state(&r->raft) == RAFT_LEADER)
+        check_matches(c, r);
+    else if (r->n_flights)
+        violated(&c->w, "replica %d does not lead any more, %u entries are not answered", r->index,
+                 r->n_flights);
+}
+
 /* ---- the way in ---- */
 
 static struct cluster *cluster_of(struct world *w)

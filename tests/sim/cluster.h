@@ -131,6 +131,7 @@ struct replica {
     raft_term led; /* the last term in which it was elected; */
     bool leads;    /* and everything older is applied, and the grace is in the log */
     bool barrier, grace_due;
+    raft_index committed; /* the highest that it has said to be committed */
 };
 
 /* ---- cluster ---- */
@@ -198,6 +199,8 @@ void cluster_applied(struct cluster *c, struct replica *r, const struct raft_ent
 void cluster_check_digest(struct cluster *c, const struct replica *r, raft_index index);
 void cluster_elected(struct cluster *c, const struct replica *r);
 struct term *cluster_term(struct cluster *c, raft_term term);
+/* What must hold of what a replica believes. */
+void cluster_check_beliefs(struct cluster *c, struct replica *r);
 /* It runs, and is not paused. */
 bool cluster_answers(const struct cluster *c, const struct replica *r);
 bool cluster_linked(const struct cluster *c, int a, int b);

@@ -67,7 +67,7 @@ static void hello_answered(struct world *w, const struct sim_ask *ask, int r,
 
     if (node->stream != ask->stream)
         return;
-    node->patience_ms = w->now_ms;
+    node->patience_ms = w->now_ms + (r < 0 ? 200 : 0);
     if (r < 0 || outcome->code != FSM_OK)
         return;
     node->session = outcome->session;
@@ -216,6 +216,7 @@ static void say_ready_or_not(struct world *w, struct sim_node *node, uint32_t i)
     node->procs[i] &= BIT(record->epoch);
     node->said_ready[i] = record->epoch;
     node->ready_boot[i] = node->n_boot;
+    node->readied[i] |= BIT(record->epoch);
     report(w, node, i, XCE__V1__REPORT_KIND__REPORT_KIND_READY, record->epoch, NULL);
 }
 
@@ -228,11 +229,13 @@ static void say_clean_or_not(struct world *w, struct sim_node *node, uint32_t i)
     record->closed = record->epoch;
     node->procs[i] &= node->stuck[i];
     node->launches[i] = 0;
-    if (node->procs[i])
+    if (node->procs[i]) {
         report(w, node, i, XCE__V1__REPORT_KIND__REPORT_KIND_DIRTY, record->epoch,
                chance(w, 50) ? "unkillable" : "file");
-    else
-        report(w, node, i, XCE__V1__REPORT_KIND__REPORT_KIND_CLEAN, record->epoch, NULL);
+        return;
+    }
+    node->cleaned[i] |= BIT(record->epoch);
+    report(w, node, i, XCE__V1__REPORT_KIND__REPORT_KIND_CLEAN, record->epoch, NULL);
 }
 
 void node_report(struct world *w, struct sim_node *node)

@@ -14,13 +14,27 @@ static struct sim_node *any_node(struct world *w)
     return &w->nodes[roll(w, SIM_NODES)];
 }
 
+/* Half of the seeds are brisk: uids come round often, so that what is late meets the next lease of its uid. */
+static void go_on(struct world *w)
+{
+    node_behave(w, any_node(w));
+    node_report(w, any_node(w));
+    node_pass(w, any_node(w));
+    if (chance(w, 30))
+        world_tick(w);
+    if (!fsm_pool_next(w->fsm, NULL) && chance(w, 20))
+        client_pool(w);
+}
+
 /* How often what happens differs from seed to seed: quiet clusters get further, wild ones get into more trouble. */
 void play_step(struct world *w)
 {
     unsigned trouble = (unsigned)(w->seed % 6);
     uint64_t what = roll(w, 100);
 
-    if (w->seed % 16 == 6 && chance(w, 15)) /* accounts come and go in the ranges */
+    if (w->seed & 1)
+        go_on(w);
+    if (w->seed % 16 == 6 && chance(w, 25)) /* accounts come and go in the ranges */
         chance(w, 60) ? node_block(w, any_node(w)) : client_pool(w);
     else if (what < 9)
         client_acquire(w);

@@ -350,6 +350,7 @@ void replica_settle(struct replica *r)
     if (r->restored)
         cluster_check_digest(r->c, r, raft_last_applied(&r->raft));
     r->restored = false;
+    cluster_check_beliefs(r->c, r);
     watch_leadership(r);
     fly_waiting(r);
     fire_done(&r->raft);
@@ -450,6 +451,7 @@ void replica_start(struct replica *r)
     r->dying = false;
     r->generation++;
     r->led = 0;
+    r->committed = 0;
     if (fsm_new(&r->fsm) < 0 ||
         raft_init(&r->raft, &r->io, &r->machine, (raft_id)r->index + 1, r->address) != 0)
         abort();

@@ -20,12 +20,13 @@ static volatile uint64_t seed_now;
 
 static void crashed(int signal)
 {
-    char line[80];
+    char line[160];
     int len;
 
-    len = snprintf(line, sizeof(line), "sim_raft: signal %d in seed %" PRIu64 "\n", signal,
-                   seed_now);
-
+    len = snprintf(line, sizeof(line),
+                   "VIOLATION at seed %" PRIu64 ": the library ends with signal %d\n"
+                   "again: sim_raft --first %" PRIu64 " --seeds 1 --trace\n",
+                   seed_now, signal, seed_now);
     (void)!write(STDERR_FILENO, line, (size_t)len);
     _exit(1);
 }
@@ -88,7 +89,7 @@ static void run(const struct options *options, uint64_t seed, uint64_t *counts)
     }
     client_pool(w);
     for (w->step = 1; w->step < options->steps && !w->over; w->step++) {
-        cluster_elapse(&c, (int64_t)(chance(w, 1) ? roll(w, 10000) : roll(w, 20)));
+        cluster_elapse(&c, (int64_t)(chance(w, 1) ? roll(w, 10000) : roll(w, seed & 1 ? 50 : 20)));
         fault_step(&c);
         play_step(w);
     }

@@ -65,6 +65,25 @@ void truth_setuid(struct world *w, struct sim_node *node, uint32_t i, uint64_t e
                  epoch, SIM_FIRST + i, node->name, lease->epoch);
 }
 
+/* What a member has proved it has said, of this very epoch. */
+static void check_proofs(struct world *w, const struct fsm_lease *lease, uint32_t i)
+{
+    for (uint32_t m = 0; m < lease->n_members; m++) {
+        const struct fsm_member *member = &lease->members[m];
+        const struct sim_node *node = truth_of(w, member->node);
+        uint64_t said = ~(uint64_t)0;
+
+        if (member->proof == PROOF_READY)
+            said = node->readied[i];
+        else if (member->proof == PROOF_CLEAN)
+            said = node->cleaned[i];
+        if (!(said & BIT(lease->epoch)))
+            violated(w,
+                     "I2: lease %" PRIu64 " (epoch %u) counts a proof that %s has not given for it",
+                     lease->id, lease->epoch, node->name);
+    }
+}
+
 /* Every member's proof, the cool-down, every witness. */
 static void check_free(struct world *w, const struct fsm_lease *lease, const struct sim_life *life)
 {
@@ -205,6 +224,7 @@ static void lease_changed(struct world *w, const struct fsm_lease *lease)
         violated(w, "lease %" PRIu64 " goes from state %d to %d", lease->id,
                  life->lease ? (int)life->state : 0, (int)lease->state);
     count_lease(w, lease, moved);
+    check_proofs(w, lease, i);
     check_expiry(w, lease, life, moved);
     w->events[EVENT_BACK] += moved && lease->state == LEASE_DRAINING && life->state > LEASE_ACTIVE;
     for (uint32_t m = 0; m < lease->n_members; m++)
@@ -319,7 +339,7 @@ static const char *text_of(struct world *w, ProtobufCBinaryData bytes)
     return text;
 }
 
-/* What must hold before a fence, a forget, or a hello of somebody else may be granted. */
+/* What must hold before a fence, a forget, a hello of somebody else, or a report of a session may be granted. */
 static bool may_be_granted(struct world *w, const Xce__V1__Command *command)
 {
     const struct fsm_node *k;
@@ -328,6 +348,10 @@ static bool may_be_granted(struct world *w, const Xce__V1__Command *command)
         k = fsm_node(w->fsm, text_of(w, command->hello->node));
         return !k || k->state == NODE_FENCED ||
                strcmp(k->machine_id, text_of(w, command->hello->machine_id)) == 0;
+    }
+    if (command->kind_case == XCE__V1__COMMAND__KIND_REPORT) {
+        k = fsm_node(w->fsm, text_of(w, command->report->node));
+        return k && k->session == command->report->session;
     }
     if (command->kind_case != XCE__V1__COMMAND__KIND_NODE_VERB)
         return true;
@@ -364,15 +388,21 @@ static void check_hello(struct world *w, const Xce__V1__CmdHello *hello)
     }
 }
 
+static const char *why_not(const Xce__V1__Command *command)
+{
+    if (command->kind_case == XCE__V1__COMMAND__KIND_HELLO)
+        return "another machine took the name of a node that is not fenced";
+    if (command->kind_case == XCE__V1__COMMAND__KIND_REPORT)
+        return "a report of another session counts";
+    return "a node is fenced or forgotten that is heard or in use";
+}
+
 void truth_after(struct world *w, const Xce__V1__Command *command)
 {
     bool granted = w->outcome.code == FSM_OK;
 
     if (granted && !w->may)
-        violated(w, "%s",
-                 command->kind_case == XCE__V1__COMMAND__KIND_HELLO
-                     ? "another machine took the name of a node that is not fenced"
-                     : "a node is fenced or forgotten that is heard or in use");
+        violated(w, "%s", why_not(command));
     if (w->applying >= 0)
         client_answer(w, &w->outcome);
     if (granted && command->kind_case == XCE__V1__COMMAND__KIND_HELLO)

@@ -62,8 +62,9 @@ struct sim_node {
     /* Truth, a bit for each epoch. */
     uint64_t procs[SIM_UIDS], launches[SIM_UIDS], stuck[SIM_UIDS];
     uint64_t was_member[SIM_UIDS];
-    uint64_t said_ready[SIM_UIDS]; /* epoch, in this session */
-    int ready_boot[SIM_UIDS];      /* in which boot it last was ready for it */
+    uint64_t readied[SIM_UIDS], cleaned[SIM_UIDS]; /* it has said so */
+    uint64_t said_ready[SIM_UIDS];                 /* epoch, in this session */
+    int ready_boot[SIM_UIDS];                      /* in which boot it last was ready for it */
 };
 
 /* A request of a client: what was done for it, and what the client was told. Its id is "r" and its place in the array. */
