@@ -69,13 +69,23 @@ static int fill_members(struct lease_proto *ret, const struct fsm_lease *lease)
     return 0;
 }
 
-static void fill_reasons(struct lease_proto *ret, uint32_t quarantine)
+size_t lease_proto_reasons(uint32_t quarantine, const char *ret[static LEASE_PROTO_REASONS])
 {
     size_t n = 0;
 
     for (size_t i = 0; i < LEASE_PROTO_REASONS; i++)
         if (quarantine & reason_words[i].bit)
-            ret->reasons[n++] = borrow(reason_words[i].word);
+            ret[n++] = reason_words[i].word;
+    return n;
+}
+
+static void fill_reasons(struct lease_proto *ret, uint32_t quarantine)
+{
+    const char *words[LEASE_PROTO_REASONS];
+    size_t n = lease_proto_reasons(quarantine, words);
+
+    for (size_t i = 0; i < n; i++)
+        ret->reasons[i] = borrow(words[i]);
     ret->message.reasons = ret->reasons;
     ret->message.n_reasons = n;
     ret->message.quarantined = n > 0;

@@ -34,6 +34,8 @@ void lease_proto_done(struct lease_proto *proto);
 
 /* The word of an end cause, "" for none. Static. */
 const char *lease_proto_cause(enum end_cause cause);
+/* The words of a set of enum quarantine bits, and how many. Static. */
+size_t lease_proto_reasons(uint32_t quarantine, const char *ret[static LEASE_PROTO_REASONS]);
 /* "granted", "active", ... Static. */
 const char *lease_proto_state_word(enum lease_state state);
 

@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "leased/watch/lease_proto.h"
+#include "common/mem.h"
+#include "leased/watch/lease_wire.h"
 
 #define CAPACITY_FIRST 1024
 
@@ -45,6 +46,7 @@ void ring_done(struct ring *ring)
 {
     clear(ring);
     free(ring->entries);
+    free(ring->scratch);
     memset(ring, 0, sizeof *ring);
 }
 
@@ -81,31 +83,30 @@ static uint8_t *bytes_of(struct ring_entry *entry)
     return (uint8_t *)(entry->members + entry->n_members);
 }
 
-static struct ring_entry *encode_lease(const struct fsm *fsm, const struct fsm_change *change,
-                                       int64_t wall_offset_ms)
+static struct ring_entry *encode_lease(struct ring *ring, const struct fsm *fsm,
+                                       const struct fsm_change *change, int64_t wall_offset_ms)
 {
     const struct fsm_lease *lease = change->lease;
-    struct lease_proto proto;
     struct ring_entry *entry;
+    size_t len;
 
-    if (lease_proto_init(&proto, fsm, lease, wall_offset_ms) < 0)
+    if (mem_grow(&ring->scratch, &ring->scratch_cap, lease_wire_bound(fsm, lease), SIZE_MAX, 1) < 0)
         return NULL;
-    entry = entry_new(change, xce__v1__lease__get_packed_size(&proto.message));
-    if (entry) {
-        entry->state = lease->state;
-        entry->lease = lease->id;
-        entry->uid = lease->uid;
-        entry->owner_uid = lease->owner.uid;
-        for (uint32_t i = 0; i < lease->n_members; i++)
-            entry->members[i] = ring_hash(lease->members[i].node->name);
-        (void)xce__v1__lease__pack(&proto.message, bytes_of(entry));
-        memcpy(bytes_of(entry) + entry->len, lease->owner.name, entry->owner_len);
-    }
-    lease_proto_done(&proto);
+    len = lease_wire(fsm, lease, wall_offset_ms, ring->scratch);
+    entry = entry_new(change, len);
+    if (!entry)
+        return NULL;
+    entry->state = lease->state;
+    entry->lease = lease->id;
+    entry->uid = lease->uid;
+    entry->owner_uid = lease->owner.uid;
+    for (uint32_t i = 0; i < lease->n_members; i++)
+        entry->members[i] = ring_hash(lease->members[i].node->name);
+    memcpy(bytes_of(entry), ring->scratch, len);
+    memcpy(bytes_of(entry) + len, lease->owner.name, entry->owner_len);
     return entry;
 }
 
-/* Of a pool or a node; rules have none. */
 static struct ring_entry *encode_name(const struct fsm_change *change)
 {
     const char *name = change->pool ? change->pool->name : change->node ? change->node->name : "";
@@ -135,7 +136,7 @@ void ring_add(struct ring *ring, const struct fsm *fsm, const struct fsm_change 
               int64_t wall_offset_ms)
 {
     struct ring_entry *entry = change->kind == CHANGE_LEASE
-                                   ? encode_lease(fsm, change, wall_offset_ms)
+                                   ? encode_lease(ring, fsm, change, wall_offset_ms)
                                    : encode_name(change);
 
     if (ring->next_revision != change->revision || !entry ||

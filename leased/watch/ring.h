@@ -26,6 +26,8 @@ struct ring {
     size_t capacity, first, n;
     size_t bytes, max_bytes;
     uint64_t next_revision; /* of the next change; 0 = not known yet */
+    uint8_t *scratch;       /* a lease is encoded here, then kept in its length */
+    size_t scratch_cap;
 };
 
 /* 0; -ENOMEM. */
