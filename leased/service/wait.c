@@ -6,8 +6,9 @@
 #include <sys/queue.h>
 #include <uthash.h>
 
+#include "common/mem.h"
 #include "leased/service/internal.h"
-#include "leased/watch/lease_proto.h"
+#include "leased/watch/lease_wire.h"
 #include "xce/v1/lease.pb-c.h"
 
 /* Found by the leases that it waits for, so that what changes elsewhere costs it nothing. */
@@ -54,58 +55,75 @@ void waits_free(struct waits *waits)
 
 /* ---- the answer ---- */
 
-static void reply_protos(struct service *service, struct service_request *request,
-                         struct lease_proto *protos, size_t n)
+enum {
+    LEASES_FIELD = 2, /* of AcquireReply */
+    PREFIX_MAX = 5,   /* a length as a varint */
+};
+
+/* The lease, encoded behind its length, as a field that protobuf-c passes through as it is; the end of it. */
+static uint8_t *encode(struct service *service, const struct fsm_lease *lease, int64_t offset_ms,
+                       uint8_t *at, ProtobufCMessageUnknownField *field)
+{
+    uint8_t prefix[PREFIX_MAX], *bytes = at + PREFIX_MAX;
+    size_t len = lease_wire(service_fsm(service), lease, offset_ms, bytes), n = 0;
+
+    for (size_t rest = len; n == 0 || rest; rest >>= 7)
+        prefix[n++] = (uint8_t)((rest & 0x7f) | (rest >> 7 ? 0x80 : 0));
+    memcpy(bytes - n, prefix, n);
+    *field = (ProtobufCMessageUnknownField){
+        .tag = LEASES_FIELD,
+        .wire_type = PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED,
+        .len = n + len,
+        .data = bytes - n,
+    };
+    return bytes + len;
+}
+
+static void reply_leases(struct service *service, struct service_request *request,
+                         const struct fsm_lease *const *leases, size_t n)
 {
     Xce__V1__AcquireReply reply = XCE__V1__ACQUIRE_REPLY__INIT;
-    Xce__V1__Lease *one, **pointers = n == 1 ? &one : malloc(n * sizeof *pointers);
+    ProtobufCMessageUnknownField one, *fields = n == 1 ? &one : mem_must_calloc(n, sizeof one);
+    int64_t offset_ms = service_wall_offset_ms(service);
+    size_t room = 0;
     Xce__V1__ReplyInfo info;
+    uint8_t *bytes, *at;
 
-    if (!pointers) {
-        service_refuse(request, -ENOMEM, NULL);
-        return;
-    }
     for (size_t i = 0; i < n; i++)
-        pointers[i] = &protos[i].message;
+        room += PREFIX_MAX + lease_wire_bound(service_fsm(service), leases[i]);
+    at = bytes = mem_must_calloc(1, room);
+    for (size_t i = 0; i < n; i++)
+        at = encode(service, leases[i], offset_ms, at, &fields[i]);
     service_reply_info(service, &info);
     reply.info = &info;
-    reply.leases = pointers;
-    reply.n_leases = n;
+    reply.base.n_unknown_fields = (unsigned)n;
+    reply.base.unknown_fields = fields;
     service_reply(request, &reply.base);
-    if (pointers != &one)
-        free(pointers);
+    free(bytes);
+    if (fields != &one)
+        free(fields);
 }
 
 void wait_reply_acquired(struct service *service, struct service_request *request,
                          const uint64_t *leases, size_t n)
 {
-    struct lease_proto one, *protos = n == 1 ? &one : malloc(n * sizeof *protos);
-    int64_t offset_ms = service_wall_offset_ms(service);
-    size_t filled = 0;
-    int r = protos ? 0 : -ENOMEM;
+    const struct fsm_lease *one, **found = n == 1 ? &one : mem_must_calloc(n, sizeof one);
+    size_t i;
 
-    for (; r == 0 && filled < n; filled++) {
-        const struct fsm_lease *lease = fsm_lease(service_fsm(service), leases[filled]);
-
+    for (i = 0; i < n; i++) {
+        found[i] = fsm_lease(service_fsm(service), leases[i]);
         /* An answer that was kept for who had this uid before is not for who has it now. */
-        r = lease && service_sees(request, &lease->owner)
-                ? lease_proto_init(&protos[filled], service_fsm(service), lease, offset_ms)
-                : -ENOENT;
-        if (r < 0)
+        if (!found[i] || !service_sees(request, &found[i]->owner))
             break;
     }
-    if (r == -ENOENT)
+    if (i == n)
+        reply_leases(service, request, found, n);
+    else
         service_refuse(request, FSM_STALE,
                        "lease %llu of this request is over: acquire under a new request id",
-                       (unsigned long long)leases[filled]);
-    else if (r < 0)
-        service_refuse(request, r, NULL);
-    else
-        reply_protos(service, request, protos, n);
-    for (size_t i = 0; i < filled; i++)
-        lease_proto_done(&protos[i]);
-    if (protos != &one)
-        free(protos);
+                       (unsigned long long)leases[i]);
+    if (found != &one)
+        free(found);
 }
 
 /* ---- who waits for what ---- */

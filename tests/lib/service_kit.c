@@ -121,19 +121,32 @@ void service_kit_settle(struct service_kit *kit)
 
 /* ---- calls ---- */
 
+/* As the caller reads it: what is sent. */
+static void take_acquired(struct kit_call *call, const ProtobufCMessage *reply)
+{
+    size_t len = protobuf_c_message_get_packed_size(reply);
+    uint8_t *bytes = malloc(len + 1);
+    Xce__V1__AcquireReply *acquired;
+
+    assert_int_equal(protobuf_c_message_pack(reply, bytes), len);
+    acquired = xce__v1__acquire_reply__unpack(NULL, len, bytes);
+    assert_non_null(acquired);
+    call->n_leases = acquired->n_leases;
+    call->uid = acquired->leases[0]->uid;
+    xce__v1__acquire_reply__free_unpacked(acquired, NULL);
+    free(bytes);
+}
+
 static void replied(int r, const char *message, const ProtobufCMessage *reply, void *arg)
 {
-    const Xce__V1__AcquireReply *acquired = (const Xce__V1__AcquireReply *)reply;
     struct kit_call *call = arg;
 
     assert_false(call->done);
     call->done = true;
     call->r = r;
     (void)snprintf(call->message, sizeof call->message, "%s", message ? message : "");
-    if (!reply || reply->descriptor != &xce__v1__acquire_reply__descriptor)
-        return;
-    call->n_leases = acquired->n_leases;
-    call->uid = acquired->leases[0]->uid;
+    if (reply && reply->descriptor == &xce__v1__acquire_reply__descriptor)
+        take_acquired(call, reply);
 }
 
 /* The message and what it points to, in one piece. */
