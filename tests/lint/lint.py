@@ -288,6 +288,38 @@ def check_machine_paths(root):
             yield path, text.count('\n', 0, m.start()) + 1, 'machine-path', f'"{m[0]}" is a path of one machine'
 
 
+DECISION = re.compile(r'docs/decisions/(\d{4})-[a-z0-9-]+\.md$')
+LINK = re.compile(r'\]\(([^)#:\s]+)(?:#[^)\s]*)?\)')
+MENTION = re.compile(r'\b(?:docs/decisions/|[Dd]ecision )(\d+)\b')
+
+
+def check_documents(root):
+    """Decisions have numbers of their own; what text points to is there."""
+    paths = list(walk(root))
+    known = {}
+    for path in paths:
+        number = DECISION.match(path)
+        if number is None:
+            continue
+        other = known.setdefault(int(number[1]), path)
+        if other != path:
+            yield path, 1, 'decision', f'has the number of {other}'
+        with open(os.path.join(root, path), encoding='utf-8') as f:
+            if not f.readline().startswith(f'# {int(number[1])}. '):
+                yield path, 1, 'decision', f'begins with "# {int(number[1])}. ", as it is called'
+    for path in paths:
+        if not path.endswith(('.md', '.c', '.h', '.py')) or path.startswith('tests/lint/'):
+            continue
+        with open(os.path.join(root, path), encoding='utf-8', errors='replace') as f:
+            text = f.read()
+        for m in MENTION.finditer(text):
+            if int(m[1]) not in known:
+                yield path, text.count('\n', 0, m.start()) + 1, 'link', f'there is no decision {m[1]}'
+        for m in LINK.finditer(text) if path.endswith('.md') else ():
+            if not os.path.exists(os.path.join(root, os.path.dirname(path), m[1])):
+                yield path, text.count('\n', 0, m.start()) + 1, 'link', f'there is no {m[1]}'
+
+
 def walk(root):
     """Every regular file of the tree, build folders and dot folders but .ci left out."""
     for folder, dirs, files in os.walk(root):
@@ -319,6 +351,7 @@ def check_tree(root):
         found += check_functions(root, sources)
     found += check_cycles(sources)
     found += check_machine_paths(root)
+    found += check_documents(root)
     return sorted(set(found))
 
 

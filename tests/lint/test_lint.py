@@ -243,6 +243,23 @@ class Paths(Tree):
         self.assert_found({'build/common/a.c': 'int a = system("x");\n'})
 
 
+class Documents(Tree):
+    ONE = {'docs/decisions/0001-a-thing.md': '# 1. A thing\n'}
+
+    def test_two_decisions_of_a_number(self):
+        self.assert_found({**self.ONE, 'docs/decisions/0001-b-thing.md': '# 1. B thing\n'},
+                          'docs/decisions/0001-b-thing.md:1: decision')
+
+    def test_another_number_in_the_heading(self):
+        self.assert_found({'docs/decisions/0001-a-thing.md': '# 2. A thing\n'},
+                          'docs/decisions/0001-a-thing.md:1: decision')
+
+    def test_links(self):
+        self.assert_found({**self.ONE, 'docs/x.md': '[here](decisions/0001-a-thing.md#why) [there](y.md)\n[web](https://a.b/c)\n',
+                           'map/b.c': '/* docs/decisions/0001 */\n/* Decision 2: why. */\n'},
+                          'docs/x.md:1: link', 'map/b.c:2: link')
+
+
 class Format(unittest.TestCase):
     def run_on(self, text):
         here = os.path.dirname(os.path.abspath(__file__))
