@@ -104,11 +104,14 @@ struct noded {
     enum session_node as_node;
     char status[200];
 
-    /* the map */
+    /* noded_map.c */
     bool map_failing; /* its shape could not be made: retried with each beat */
     bool map_missed;  /* and leases were lost over it */
     bool shape_wanted;
-    bool nscd_wanted, nscd_running, nscd_failing;
+
+    /* noded_nscd.c */
+    bool nscd_wanted; /* the map has changed since nscd was told */
+    bool nscd_running, nscd_failing;
     int64_t nscd_next_ms; /* after a failure not at once again */
     struct verdicts held; /* READY, not said before nscd has forgotten */
 
@@ -162,10 +165,16 @@ void noded_map_shape(struct noded *n);
 void noded_map_beat(struct noded *n);
 /* Note how far the map is. */
 void noded_map_settle(struct noded *n);
-void noded_nscd_settle(struct noded *n, int64_t now_ms);
-int64_t noded_nscd_next_ms(const struct noded *n);
+
+/* ---- noded_nscd.c ---- */
+
 /* nscd runs and has not forgotten yet what the map does not say any more. */
 bool noded_nscd_behind(const struct noded *n);
+/* Say READY when nscd is behind no more. */
+void noded_nscd_hold(struct noded *n, const struct state_verdict *ready);
+/* Tell nscd, if the map has changed. */
+void noded_nscd_settle(struct noded *n, int64_t now_ms);
+int64_t noded_nscd_next_ms(const struct noded *n);
 
 /* ---- noded_tls.c ---- */
 

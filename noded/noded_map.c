@@ -1,15 +1,8 @@
-/* What goes into the uid map, and who must hear of it before leased does: nscd, which keeps answers of its own. */
+/* What goes into the uid map, and what leased hears of it. */
 #include <errno.h>
-#include <poll.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/pidfd.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/err.h"
@@ -18,12 +11,6 @@
 #include "common/net/loop.h"
 #include "noded/noded_inside.h"
 #include "noded/reason.h"
-
-#define NSCD_SOCKET   "/run/nscd/socket"
-#define NSCD_MS       5000
-#define NSCD_AGAIN_MS 1000
-
-extern char **environ;
 
 /* ---- start ---- */
 
@@ -126,125 +113,6 @@ void noded_map_settle(struct noded *n)
     node_map_progress(n->map, n->revision, true);
 }
 
-/* ---- nscd ---- */
-
-struct nscd_job {
-    struct noded *n;
-    char program[256];
-    bool failed;
-};
-
-static bool nscd_wait(pid_t pid)
-{
-    auto_close int fd = pidfd_open(pid, 0);
-    struct pollfd p = {.fd = fd, .events = POLLIN};
-    int status = 0, r;
-
-    do
-        r = poll(&p, 1, NSCD_MS);
-    while (r < 0 && errno == EINTR);
-    if (r == 0)
-        (void)kill(pid, SIGKILL);
-    if (waitpid(pid, &status, 0) != pid)
-        return false;
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
-
-static bool nscd_invalidate(const char *program, const char *table)
-{
-    char *argv[] = {(char *)(uintptr_t)program, (char *)(uintptr_t) "-i", (char *)(uintptr_t)table,
-                    NULL};
-    pid_t pid;
-
-    return posix_spawn(&pid, program, NULL, NULL, argv, environ) == 0 && nscd_wait(pid);
-}
-
-static void nscd_work(void *arg)
-{
-    struct nscd_job *job = arg;
-
-    job->failed = !nscd_invalidate(job->program, "passwd") ||
-                  !nscd_invalidate(job->program, "group");
-}
-
-static void held_say(struct noded *n)
-{
-    struct verdicts held = n->held;
-
-    n->held = (struct verdicts){0};
-    for (size_t i = 0; i < held.n; i++)
-        session_say(n->session, SAY_READY, &held.items[i]);
-    verdicts_done(&held);
-}
-
-static void nscd_done(int r, void *arg)
-{
-    struct nscd_job *job = arg;
-    struct noded *n = job->n;
-
-    bool failed = r < 0 || job->failed;
-
-    noded_offload_done(n);
-    n->nscd_running = false;
-    if (failed) {
-        n->nscd_wanted = true;
-        n->nscd_next_ms = loop_now_fresh_ms() + NSCD_AGAIN_MS;
-    }
-    if (failed && !n->nscd_failing)
-        log_error(NULL,
-                  "%s -i failed: nscd may show what is not so any more; until it can be told no "
-                  "lease is ready here and no uid is freed",
-                  job->program);
-    else if (!failed && n->nscd_failing)
-        log_info(NULL, "%s -i succeeds again", job->program);
-    n->nscd_failing = failed;
-    free(job);
-    if (!n->nscd_wanted)
-        held_say(n);
-    noded_touch(n);
-}
-
-/* Whether somebody listens there: a socket that was left behind answers nobody. */
-static bool nscd_is_there(const struct noded *n)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = NSCD_SOCKET};
-    auto_close int fd = -1;
-
-    if (!*n->settings->nscd || access(NSCD_SOCKET, F_OK) < 0)
-        return false;
-    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    return fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)) == 0 ||
-           errno == EAGAIN;
-}
-
-bool noded_nscd_behind(const struct noded *n)
-{
-    return (n->nscd_wanted || n->nscd_running) && nscd_is_there(n);
-}
-
-int64_t noded_nscd_next_ms(const struct noded *n)
-{
-    return n->nscd_wanted && !n->nscd_running ? n->nscd_next_ms : INT64_MAX;
-}
-
-void noded_nscd_settle(struct noded *n, int64_t now_ms)
-{
-    struct nscd_job *job;
-
-    if (!n->nscd_wanted || n->nscd_running || now_ms < n->nscd_next_ms)
-        return;
-    n->nscd_wanted = false;
-    if (!nscd_is_there(n)) {
-        held_say(n);
-        return;
-    }
-    job = mem_must_calloc(1, sizeof(*job));
-    job->n = n;
-    (void)snprintf(job->program, sizeof(job->program), "%s", n->settings->nscd);
-    n->nscd_running = true;
-    noded_offload(n, nscd_work, nscd_done, job);
-}
-
 /* ---- ops ---- */
 
 int noded_op_map_set(const struct state_lease *lease, uint8_t flags, void *arg)
@@ -299,10 +167,8 @@ void noded_op_say(enum state_say what, const struct state_verdict *about, void *
            "%s%s%s%s%s", what_word(what), about->reason ? ": " : "",
            reason_word((enum reason)about->reason), about->detail ? ": " : "",
            about->detail ? about->detail : "");
-    /* READY means that the name resolves, also for those who ask nscd. */
-    if (what == SAY_READY && noded_nscd_behind(n)) {
-        verdicts_add(&n->held, about->uid, about->epoch, about->reason, "");
-        return;
-    }
-    session_say(n->session, what, about);
+    if (what == SAY_READY && noded_nscd_behind(n))
+        noded_nscd_hold(n, about);
+    else
+        session_say(n->session, what, about);
 }
