@@ -17,29 +17,6 @@ struct ask {
     struct verdicts found;
 };
 
-void verdicts_add(struct verdicts *v, uint32_t uid, uint32_t epoch, unsigned reason,
-                  const char *detail)
-{
-    mem_must_grow(&v->items, &v->cap, v->n + 1, sizeof(*v->items));
-    v->items[v->n++] = (struct state_verdict){uid, epoch, reason, mem_must_strdup(detail)};
-}
-
-void verdicts_done(struct verdicts *v)
-{
-    for (size_t i = 0; i < v->n; i++)
-        free((char *)(uintptr_t)v->items[i].detail);
-    free(v->items);
-    *v = (struct verdicts){0};
-}
-
-const struct state_verdict *verdicts_of(const struct verdicts *v, uint32_t uid)
-{
-    for (size_t i = 0; i < v->n; i++)
-        if (v->items[i].uid == uid)
-            return &v->items[i];
-    return NULL;
-}
-
 static void ask_next(struct ask *ask);
 
 static void ask_finish(struct ask *ask, bool failed)

@@ -28,21 +28,7 @@ struct pass {
     struct sweep_list list;
 };
 
-/* ---- small lists ---- */
-
-void uid_list_add(struct uid_list *list, const struct state_epoch *entry)
-{
-    mem_must_grow(&list->items, &list->cap, list->n + 1, sizeof(*list->items));
-    list->items[list->n++] = *entry;
-}
-
-bool uid_list_has(const struct uid_list *list, uint32_t uid)
-{
-    for (size_t i = 0; i < list->n; i++)
-        if (list->items[i].uid == uid)
-            return true;
-    return false;
-}
+/* ---- what somebody else has ---- */
 
 void noded_block(struct noded *n, uint32_t uid, unsigned reason, const char *detail)
 {

@@ -243,23 +243,28 @@ bool noded_sweep_free(struct noded *n, const struct state_epoch *uids, size_t n_
 
 void noded_guard_settle(struct noded *n, int64_t now_ms);
 int64_t noded_guard_next_ms(const struct noded *n);
-void uid_list_add(struct uid_list *list, const struct state_epoch *entry);
-bool uid_list_has(const struct uid_list *list, uint32_t uid);
 /* Somebody else has it: tell leased and the log, once. */
 void noded_block(struct noded *n, uint32_t uid, unsigned reason, const char *detail);
 
 /* ---- noded_ask.c: asking about the accounts of many uids ---- */
 
-void verdicts_add(struct verdicts *v, uint32_t uid, uint32_t epoch, unsigned reason,
-                  const char *detail);
-void verdicts_done(struct verdicts *v);
-const struct state_verdict *verdicts_of(const struct verdicts *v, uint32_t uid);
-
-/* found: of those that somebody has, or that could not be looked at; failed: nothing is known of any. Exactly once, also at the
- * end of the program (failed). */
+/* found: of those that somebody has, or that could not be looked at; failed: nothing is known of any. Exactly once, also
+ * at the end of the program (failed). */
 typedef void (*noded_asked_fn)(struct noded *n, bool failed, const struct verdicts *found,
                                void *arg);
 void noded_ask(struct noded *n, const struct state_epoch *uids, size_t n_uids, noded_asked_fn done,
                void *arg);
+
+/* ---- noded_lists.c ---- */
+
+void uid_list_add(struct uid_list *list, const struct state_epoch *entry);
+bool uid_list_has(const struct uid_list *list, uint32_t uid);
+/* detail is copied. */
+void verdicts_add(struct verdicts *v, uint32_t uid, uint32_t epoch, unsigned reason,
+                  const char *detail);
+/* The first about uid; NULL = none. */
+const struct state_verdict *verdicts_of(const struct verdicts *v, uint32_t uid);
+/* Free what it holds: it is empty then. */
+void verdicts_done(struct verdicts *v);
 
 #endif
