@@ -1,9 +1,7 @@
 /* Between C-Raft and raft_uv: struct raft_io with some of its functions replaced.
  *
  *   snapshot_put   an own snapshot waits until history is on disk up to it, for it cuts the log
- *   recv, send     what C-Raft 0.22.1 gets wrong with messages is kept away from it (raft_guard.h); and a snapshot that comes while
- *                  another is being installed is dropped, for it would forget to free it
- *   tick           likewise
+ *   recv, send, tick   what C-Raft 0.22.1 gets wrong with messages is kept away from it (raft_guard.h)
  *   append         is timed: raft_uv tries a failed write again for ever and tells nobody
  *   set_term, set_vote   when one fails the replica falls silent for good: C-Raft would go on with what is not on disk, and
  *                  a vote that is forgotten is one that can be given twice */
@@ -76,8 +74,7 @@ static void disk_recv(struct raft_io *io, struct raft_message *message)
     struct replica *replica = replica_of_io(io);
     struct raft_guard *guard = &replica->disk.guard;
 
-    if (replica->over ||
-        (message->type == RAFT_INSTALL_SNAPSHOT && replica->raft.snapshot.installing)) {
+    if (replica->over) {
         drop(message);
         return;
     }

@@ -22,7 +22,7 @@ bool raft_guard_recv(struct raft_guard *guard, const struct raft *raft,
         return true;
     case RAFT_INSTALL_SNAPSHOT:
         guard->refusing = install->term < raft->current_term;
-        if (!raft->legacy.snapshot_taking)
+        if (!raft->legacy.snapshot_taking && !raft->snapshot.installing)
             return true;
         guard->refusing = false;
         guard->n_dropped++;

@@ -5,7 +5,8 @@
  * 1. A snapshot that arrives while this replica writes one of its own is kept waiting by the library; until then its log in
  *    memory is one that the leader has replaced. If the commit index moves meanwhile, entries that nobody has agreed to are
  *    applied, and when the own snapshot is done, a null pointer is followed (legacy.c, takeSnapshotCb). Such a
- *    snapshot is dropped; the leader sends it again after its install_snapshot_timeout.
+ *    snapshot is dropped; the leader sends it again after its install_snapshot_timeout. So is one that comes while another is
+ *    installed: the library would forget to free it.
  * 2. A snapshot is read from disk when it is to be sent; if there is a newer one by then, it goes out with its own index but
  *    with the term of the older one (legacyLoadSnapshotCb). The follower refuses the entries that come next, for ever.
  *    The term is put right, or, where it is not known yet, the message is not sent, and comes again.

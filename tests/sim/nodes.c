@@ -91,6 +91,7 @@ void node_hello(struct world *w, struct sim_node *node, bool clean)
     hello.machine_id = sim_bytes(node->machine);
     hello.boot_id = sim_bytes(boot);
     hello.clean_start = clean;
+    hello.seen = node->seen;
     command.kind_case = XCE__V1__COMMAND__KIND_HELLO;
     command.hello = &hello;
     node->session = 0;
@@ -172,6 +173,8 @@ void node_feed(struct world *w, struct sim_node *node)
         write_record(&node->map[i], lease, member);
     }
     node->revision = fsm_revision(fsm);
+    if (node->seen < node->revision)
+        node->seen = node->revision;
 }
 
 /* ---- reports ---- */
@@ -342,7 +345,7 @@ static void power_cycle(struct world *w, struct sim_node *node, bool wipe)
         node->map[i].phase = PHASE_ABSENT;
         node->map[i].here = node->map[i].member = false;
         if (wipe)
-            node->map[i].epoch = node->map[i].closed = 0;
+            node->seen = node->map[i].epoch = node->map[i].closed = 0;
     }
     node->n_boot++;
     node->stream++;

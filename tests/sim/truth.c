@@ -403,6 +403,10 @@ void truth_after(struct world *w, const Xce__V1__Command *command)
 
     if (granted && !w->may)
         violated(w, "%s", why_not(command));
+    if (command->kind_case == XCE__V1__COMMAND__KIND_HELLO &&
+        command->hello->seen > fsm_revision(w->fsm))
+        violated(w, "a node was shown revision %" PRIu64 ", which is not committed",
+                 command->hello->seen);
     if (w->applying >= 0)
         client_answer(w, &w->outcome);
     if (granted && command->kind_case == XCE__V1__COMMAND__KIND_HELLO)

@@ -56,6 +56,7 @@ struct sim_node {
     uint64_t session;              /* 0 = none accepted yet */
     uint64_t session_revision;     /* from which on a replica may serve it */
     uint64_t revision;             /* its map holds all changes up to here */
+    uint64_t seen;                 /* the highest revision that it ever was shown; on disk */
     bool lied_about;               /* fenced while it was alive, and has not spoken since */
     uint64_t lied_until[SIM_UIDS]; /* epochs granted while it was */
     struct sim_record map[SIM_UIDS];
