@@ -120,6 +120,46 @@ int ca_folder_make(struct ctl *ctl, const char *path, const char *name, int64_t 
     return status;
 }
 
+/* ---- lines of the index ---- */
+
+struct line {
+    char serial[CERT_SERIAL_BUF], kind[16], name[CERT_NAME_MAX + 1], until[TEXT_TIME_BUF],
+        revoked[TEXT_TIME_BUF];
+};
+
+/* One line of the index, *at moved behind it; false at its end. */
+static bool next_line(const char **at, struct line *ret)
+{
+    char line[LINE_BYTES_MAX];
+    size_t len = strcspn(*at, "\n");
+    int end = 0;
+
+    if (len == 0 || len >= sizeof line || (*at)[len] != '\n')
+        return false;
+    memcpy(line, *at, len);
+    line[len] = '\0';
+    if (sscanf(line, "%47s %15s %64s %31s %31s%n", ret->serial, ret->kind, ret->name, ret->until,
+               ret->revoked, &end) != 5 ||
+        line[end])
+        return false;
+    *at += len + 1;
+    return true;
+}
+
+/* What comes after a damaged line would be forgotten, and who is revoked there let in again. */
+static int check_index(struct ctl *ctl, const char *path, const char *index, size_t len)
+{
+    const char *at = index;
+    struct line line;
+    size_t n = 1;
+
+    while (next_line(&at, &line))
+        n++;
+    if (at == index + len)
+        return EXIT_OK;
+    return ctl_fail(ctl, XCE_FAILED, "%s: line %zu is damaged: repair it by hand first", path, n);
+}
+
 /* ---- opening ---- */
 
 static int load(struct ctl *ctl, struct ca_folder *folder)
@@ -128,6 +168,8 @@ static int load(struct ctl *ctl, struct ca_folder *folder)
     char file[CA_PATH_BUF];
     struct err err = {{0}};
     int status = ca_read(ctl, ca_folder_file(folder->path, "ca.pem", file), false, &folder->pem);
+    size_t len;
+    int r;
 
     if (status == EXIT_OK)
         status = ca_read(ctl, ca_folder_file(folder->path, "ca.key", file), true, &key);
@@ -135,10 +177,11 @@ static int load(struct ctl *ctl, struct ca_folder *folder)
         return status;
     if (cert_ca_load(folder->pem, key, &folder->ca, &err) < 0)
         return ctl_fail(ctl, XCE_FAILED, "%s: %s", folder->path, err.text);
-    if (fs_read_file(AT_FDCWD, ca_folder_file(folder->path, "index", file), INDEX_BYTES_MAX,
-                     &folder->index, NULL) < 0)
-        return ctl_fail(ctl, XCE_FAILED, "%s: can not be read", file);
-    return EXIT_OK;
+    r = fs_read_file(AT_FDCWD, ca_folder_file(folder->path, "index", file), INDEX_BYTES_MAX,
+                     &folder->index, &len);
+    if (r < 0)
+        return ctl_fail(ctl, XCE_FAILED, "%s: %s", file, err_text(r));
+    return check_index(ctl, file, folder->index, len);
 }
 
 int ca_folder_open(struct ctl *ctl, const char *path, struct ca_folder *ret)
@@ -170,39 +213,27 @@ void ca_folder_close(struct ca_folder *folder)
     folder->lock = mem_close(folder->lock);
 }
 
-/* ---- the index ---- */
+/* ---- what the index says ---- */
+
+/* revoked: when, "-" = not. */
+static void add_line(struct buf *text, const struct cert_identity *identity, const char *revoked)
+{
+    char end[TEXT_TIME_BUF];
+
+    /* cert_read lets no name with a blank pass. */
+    buf_addf(text, "%s %s %s %s %s\n", identity->serial, cert_kind_name(identity->kind),
+             identity->name, text_format_time(identity->not_after_ms, end), revoked);
+}
 
 int ca_folder_note(struct ctl *ctl, struct ca_folder *folder, const struct cert_identity *identity)
 {
     AUTO(buf_done) struct buf text = BUF_INIT(INDEX_BYTES_MAX);
-    char end[TEXT_TIME_BUF];
 
     buf_adds(&text, folder->index);
-    buf_addf(&text, "%s %s %s %s -\n", identity->serial, cert_kind_name(identity->kind),
-             identity->name, text_format_time(identity->not_after_ms, end));
+    add_line(&text, identity, "-");
     if (buf_error(&text) < 0)
         return ctl_fail(ctl, XCE_FAILED, "%s/index: is full", folder->path);
     return replace(ctl, folder, "index", buf_str(&text), text.len);
-}
-
-struct line {
-    char serial[CERT_SERIAL_BUF], kind[16], name[CERT_NAME_MAX + 1], until[TEXT_TIME_BUF],
-        revoked[TEXT_TIME_BUF];
-};
-
-/* One line of the index, *at moved behind it. */
-static bool next_line(const char **at, struct line *ret)
-{
-    char line[LINE_BYTES_MAX];
-    size_t len = strcspn(*at, "\n");
-
-    if (len == 0 || len >= sizeof line)
-        return false;
-    memcpy(line, *at, len);
-    line[len] = '\0';
-    *at += len + ((*at)[len] == '\n');
-    return sscanf(line, "%47s %15s %64s %31s %31s", ret->serial, ret->kind, ret->name, ret->until,
-                  ret->revoked) == 5;
 }
 
 /* The list has all that are marked and have not ended: who has ended needs none. */
@@ -237,7 +268,7 @@ int ca_folder_revoke(struct ctl *ctl, struct ca_folder *folder,
                      const struct cert_identity *identity, bool *ret_new)
 {
     AUTO(buf_done) struct buf text = BUF_INIT(INDEX_BYTES_MAX);
-    char now[TEXT_TIME_BUF], end[TEXT_TIME_BUF];
+    char now[TEXT_TIME_BUF];
     bool known = false, was = false;
     struct line line;
     int status;
@@ -252,8 +283,7 @@ int ca_folder_revoke(struct ctl *ctl, struct ca_folder *folder,
                  this_one && !strcmp(line.revoked, "-") ? now : line.revoked);
     }
     if (!known)
-        buf_addf(&text, "%s %s %s %s %s\n", identity->serial, cert_kind_name(identity->kind),
-                 identity->name, text_format_time(identity->not_after_ms, end), now);
+        add_line(&text, identity, now);
     if (buf_error(&text) < 0)
         return ctl_fail(ctl, XCE_FAILED, "%s/index: is full", folder->path);
     *ret_new = !was;

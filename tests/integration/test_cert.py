@@ -1,0 +1,117 @@
+#!/usr/bin/python3
+"""leasectl cert: a small CA in a folder, and what must never happen to it."""
+import base64
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from certs import LEASECTL, Certs
+
+
+def read(path):
+    with open(path) as f:
+        return f.read()
+
+
+def openssl(*args):
+    return subprocess.run(["openssl", *args], check=True, capture_output=True, text=True).stdout
+
+
+class CertTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="xce-cert.")
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.certs = Certs(self.folder)
+        self.index = os.path.join(self.certs.ca, "index")
+
+    def refused(self, *args, says):
+        done = subprocess.run([LEASECTL, *args], capture_output=True, text=True, timeout=60)
+        self.assertEqual(done.returncode, 1, done)
+        self.assertIn(says, done.stderr)
+
+    def revoke(self, path):
+        self.certs.ctl("cert", "revoke", path, "--ca", self.certs.ca)
+
+    def revoked(self):
+        """The revocation list, in DER."""
+        return base64.b64decode("".join(read(self.certs.crl).splitlines()[1:-1]))
+
+    def serial(self, path):
+        return bytes.fromhex(self.certs.ctl("cert", "show", path)["serial"])
+
+    def foreign(self, name):
+        """A user's certificate of this CA that leasectl did not make."""
+        base = os.path.join(self.folder, "foreign")
+        openssl("req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", base + ".key",
+                "-subj", "/CN=" + name, "-out", base + ".csr")
+        with open(base + ".ext", "w") as f:
+            f.write("extendedKeyUsage = clientAuth\n")
+        openssl("x509", "-req", "-in", base + ".csr", "-CA", self.certs.ca_pem, "-CAkey", os.path.join(self.certs.ca, "ca.key"),
+                "-days", "1", "-extfile", base + ".ext", "-out", base + ".pem")
+        return base + ".pem"
+
+    def test_keys_are_nobody_elses(self):
+        _, key = self.certs.issue("user", "alice")
+        for path in (key, os.path.join(self.certs.ca, "ca.key")):
+            self.assertEqual(stat.S_IMODE(os.stat(path).st_mode), 0o600)
+        self.assertEqual(stat.S_IMODE(os.stat(self.certs.ca).st_mode), 0o700)
+
+    def test_nothing_that_is_there_is_written_over(self):
+        pem, key = self.certs.issue("user", "alice")
+        before = [read(path) for path in (pem, key, self.certs.ca_pem, self.index)]
+        self.refused("cert", "init", self.certs.ca, says="is there already")
+        self.refused("cert", "issue", "user", "alice", "--ca", self.certs.ca, "--out", self.folder, says="is there already")
+        self.assertEqual(before, [read(path) for path in (pem, key, self.certs.ca_pem, self.index)])
+
+    def test_renewed_one_says_the_same_of_the_same_key(self):
+        pem, _ = self.certs.issue("user", "alice", "--group", "hpc", "--group", "xce-admin", "--lifetime", "1d")
+        was, key = self.certs.ctl("cert", "show", pem), openssl("x509", "-in", pem, "-noout", "-pubkey")
+        self.certs.ctl("cert", "renew", pem, "--ca", self.certs.ca, "--lifetime", "9d")
+        now = self.certs.ctl("cert", "show", pem)
+        self.assertEqual(openssl("x509", "-in", pem, "-noout", "-pubkey"), key)
+        self.assertEqual([now[k] for k in ("kind", "name", "groups")], [was[k] for k in ("kind", "name", "groups")])
+        self.assertGreater(now["until"], was["until"])
+        self.assertNotEqual(now["serial"], was["serial"])
+
+    def test_revoked_stay_revoked(self):
+        paths = [self.certs.issue("user", name)[0] for name in ("alice", "bob", "carol")]
+        for path in (paths[2], paths[0], paths[0]):
+            self.revoke(path)
+        self.certs.issue("node", "n1")
+        self.assertEqual([self.serial(path) in self.revoked() for path in paths], [True, False, True])
+
+    def test_certificates_made_elsewhere_are_revoked_too(self):
+        alice, bob = self.certs.issue("user", "alice")[0], self.certs.issue("user", "bob")[0]
+        other = self.foreign("smith.a")
+        for path in (alice, other, bob):
+            self.revoke(path)
+        for path in (alice, other, bob):
+            self.assertIn(self.serial(path), self.revoked())
+        self.assertEqual([line.split()[2] for line in read(self.index).splitlines()], ["alice", "bob", "smith.a"])
+
+    def test_damaged_index_forgets_nobody(self):
+        alice, bob = self.certs.issue("user", "alice")[0], self.certs.issue("user", "bob")[0]
+        self.revoke(bob)
+        good, crl = read(self.index), read(self.certs.crl)
+        first, second = good.splitlines()
+        for bad, line in ((first + "\n\n" + second + "\n", 2), (first + "\n" + second, 2), ("x\n" + good, 1),
+                          (good + first + " more\n", 3)):
+            with open(self.index, "w") as f:
+                f.write(bad)
+            self.refused("cert", "revoke", alice, "--ca", self.certs.ca, says="index: line %d is damaged" % line)
+            self.refused("cert", "issue", "node", "n1", "--ca", self.certs.ca, "--out", self.folder, says="is damaged")
+            self.assertEqual((read(self.index), read(self.certs.crl)), (bad, crl))
+        with open(self.index, "w") as f:
+            f.write(good)
+        self.revoke(alice)
+        for path in (alice, bob):
+            self.assertIn(self.serial(path), self.revoked())
+
+
+if __name__ == "__main__":
+    unittest.main()
