@@ -48,6 +48,30 @@ class OneController(LeaseCase):
             self.ok('n2', 'sh', '-c', 'rm /etc/xce/noded.conf.d/zz.conf; systemctl restart noded')
         self.wait(lambda: self.node_state('n2') == 'ready', 60, 'n2 is ready again')
 
+    def test_a_node_enrols_as_operations_says(self):
+        """The packaged unit may write to /var/lib/xce/noded alone."""
+        with open(f'{self.cluster.disk}/ca/ca.key', encoding='ascii') as f:
+            key = f.read()
+        self.ok('c1', 'sh', '-c', f'echo "{key}" >/etc/xce/ca.key; chmod 0600 /etc/xce/ca.key; chown xce-leased: /etc/xce/ca.key; '
+                'printf "[leased]\\nCAKey = /etc/xce/ca.key\\n" >/etc/xce/leased.conf.d/zz.conf; systemctl restart leased')
+        self.wait(lambda: self.node_state('n1') == 'ready', 60, 'the controller is back')
+        self.ok('n1', 'leasectl', 'cert', 'token', 'n2', '--out', '/root/n2.token')
+        token = self.ok('n1', 'cat', '/root/n2.token')
+        there = '/var/lib/xce/noded'
+        settings = f'Certificate = {there}/node.pem\\nKey = {there}/node.key\\nCA = {there}/ca.pem\\nEnrollToken = {there}/token\\n'
+        self.ok('n2', 'sh', '-c', f'echo "{token}" >{there}/token; chmod 0600 {there}/token; '
+                f'printf "[noded]\\n{settings}" >/etc/xce/noded.conf.d/zz.conf; systemctl restart noded')
+        try:
+            self.wait(lambda: self.run_in('n2', 'test', '-e', f'{there}/token').returncode == 1, 60,
+                      lambda: f'the token is spent: {self.journal("n2", "noded", 20)}')
+            self.wait(lambda: self.node_state('n2') == 'ready', 60, lambda: f'n2 is ready: {self.journal("n2", "noded", 20)}')
+            self.ok('n2', 'test', '-s', f'{there}/node.pem', '-a', '-s', f'{there}/ca.pem')
+            lease = self.acquire('--nodes', 'n2')
+            self.release(lease)
+        finally:
+            self.ok('n2', 'sh', '-c', 'rm /etc/xce/noded.conf.d/zz.conf; systemctl restart noded')
+        self.wait(lambda: self.node_state('n2') == 'ready', 60, 'n2 is ready with its old certificate')
+
     def test_the_controller_loses_its_power_and_nothing_else(self):
         lease = self.acquire('--nodes', 'n[1-2]')
         self.cluster.machine('c1').kill()
