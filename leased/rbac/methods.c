@@ -121,7 +121,8 @@ enum method_kind methods_kind(const char *name)
                                        "History", "List",    "ListRoles", "ServerReflectionInfo",
                                        "Status",  "Suggest", "Watch"};
     static const char *const use[] = {"LeaseService/Acquire", "LeaseService/Release",
-                                      "LeaseService/Renew", "NodeService/Session"};
+                                      "LeaseService/Renew", "NodeService/Enroll",
+                                      "NodeService/Session"};
     const char *slash = strchr(name, '/'), *verb = slash ? slash + 1 : name;
 
     for (size_t i = 0; i < sizeof read / sizeof read[0]; i++)
