@@ -26,6 +26,16 @@ const char *xce_code_name(int code)
     return WORD(words, code);
 }
 
+const char *xce_replica_role_word(int role)
+{
+    static const char *const words[] = {
+        [XCE_REPLICA_VOTER] = "voter",
+        [XCE_REPLICA_LEARNER] = "learner",
+    };
+
+    return WORD(words, role);
+}
+
 const char *xce_scope_word(int scope)
 {
     static const char *const words[] = {

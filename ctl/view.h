@@ -23,6 +23,10 @@ int view_node(struct ctl *ctl, const struct xce_node *node);
 int view_rules(struct ctl *ctl, const struct xce_rules *rules);
 struct json *view_role_json(const struct xce_role *role);
 
+/* The replicas: JSON if asked for, else a table of them. An exit status. */
+extern const struct output_table view_replicas;
+int view_cluster(struct ctl *ctl, const struct xce_cluster *cluster);
+
 /* Pieces of tables. Time: RFC 3339, nothing for 0. */
 void view_time(struct buf *buf, int64_t wall_ms);
 struct json *view_strings_json(const char *const *items, size_t n);

@@ -8,6 +8,7 @@
 #include "common/address.h"
 #include "map/name.h"
 
+static const char *const engine_words[] = {"sqlite", "raft", NULL};
 static const char *const level_words[] = {"error", "warning", "notice", "info", "debug", NULL};
 
 #define AT(member) offsetof(struct leased_settings, member)
@@ -48,6 +49,14 @@ static const struct conf_entry entries[] = {
      .help = "an audit file that grows past it is rotated; 0: there is none"},
     {"leased", "AuditKeep", CONF_U32, AT(audit_keep), "8", .min = 1, .max = 99, .restart = true,
      .help = "old audit files that are kept"},
+    {"leased", "Engine", CONF_WORD, AT(engine), "sqlite", .words = engine_words, .restart = true,
+     .help = "sqlite: this replica alone; raft: one of several"},
+    {"leased", "Advertise", CONF_STRING, AT(advertise), "", .max = 255, .restart = true,
+     .help = "HOST:PORT where other replicas reach this one; empty: the first of Listen"},
+    {"leased", "ElectionTimeout", CONF_DURATION, AT(election_ms), "150ms", .min = 50, .max = 60000,
+     .restart = true, .help = "a leader that is silent for so long is replaced"},
+    {"leased", "RaftHeartbeat", CONF_DURATION, AT(raft_heartbeat_ms), "30ms", .min = 10,
+     .max = 20000, .restart = true, .help = "how often a leader speaks"},
     {"leased", "RbacSeed", CONF_PATH, AT(rbac_seed), "", .restart = true,
      .help = "file with the rules of a cluster that has none yet; taken once"},
     {"leased", "CAKey", CONF_PATH, AT(ca_key), "", .min = 0,
@@ -81,6 +90,34 @@ static int check_tls(const struct leased_settings *leased, struct err *err)
     return 0;
 }
 
+const char *leased_conf_address(const struct leased_settings *settings)
+{
+    if (settings->advertise[0])
+        return settings->advertise;
+    return settings->listen.n > 0 && settings->listen.items[0][0] != '*' ? settings->listen.items[0]
+                                                                         : NULL;
+}
+
+static int check_raft(const struct leased_settings *leased, struct err *err)
+{
+    struct address address;
+
+    if (leased->advertise[0] && address_parse(leased->advertise, false, &address, err) < 0)
+        return err_prefix(err, -EINVAL, "leased.Advertise");
+    if (leased->engine != LEASED_RAFT)
+        return 0;
+    if (leased->listen.n == 0)
+        return err_set(err, -EINVAL,
+                       "leased.Engine: raft needs leased.Listen: replicas speak over TLS alone");
+    if (!leased_conf_address(leased))
+        return err_set(err, -EINVAL,
+                       "leased.Advertise: is needed where leased.Listen begins with *");
+    if (leased->election_ms < 3 * leased->raft_heartbeat_ms)
+        return err_set(err, -EINVAL,
+                       "leased.ElectionTimeout: must be at least three times leased.RaftHeartbeat");
+    return 0;
+}
+
 static int check(const void *settings, struct err *err)
 {
     const struct leased_settings *leased = settings;
@@ -91,7 +128,9 @@ static int check(const void *settings, struct err *err)
     if (leased->lost_after_ms < 3 * leased->heartbeat_ms)
         return err_set(err, -EINVAL,
                        "leased.LostAfter: must be at least three times leased.Heartbeat");
-    return check_tls(leased, err);
+    if (check_tls(leased, err) < 0)
+        return -EINVAL;
+    return check_raft(leased, err);
 }
 
 const struct conf_table leased_conf = {

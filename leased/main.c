@@ -17,11 +17,14 @@ static const struct program program = {
 int main(int argc, char **argv)
 {
     AUTO(conf_free) struct conf *conf = NULL;
-    int code = program_start(&program, argc, argv, &conf);
+    int code = program_start(&program, argc, argv, &conf), r;
 
     if (code != PROGRAM_GO_ON)
         return code;
-    code = server_run(&conf) < 0 ? 1 : 0;
+    do
+        r = server_run(&conf);
+    while (r == SERVER_AGAIN);
+    code = r < 0 ? 1 : 0;
     log_close();
     return code;
 }

@@ -17,10 +17,11 @@
 #include "common/net/loop.h"
 #include "leased/audit/audit.h"
 #include "leased/conf.h"
-#include "leased/engine/engine.h"
+#include "leased/engine/replica.h"
 #include "leased/history/history.h"
 #include "leased/rpc/listener.h"
 #include "leased/seed.h"
+#include "leased/server_engine.h"
 #include "leased/server_tls.h"
 #include "leased/service/service.h"
 #include "leased/watch/hub.h"
@@ -39,7 +40,8 @@ struct server {
     struct history *history;
     struct hub *hub;
     struct fsm *fsm; /* the engine's */
-    struct engine *engine;
+    struct server_engine *served;
+    struct engine *engine; /* of served */
     struct service *service;
     struct rpc_server *rpc;
     struct server_tls *tls; /* NULL without a certificate */
@@ -48,6 +50,8 @@ struct server {
     struct loop_timer *elapse, *watchdog;
     struct loop_signal *terminate, *interrupt, *reload;
     bool leading, stopping;
+    bool replicated, serving;
+    bool again;    /* it ends to begin anew as something else */
     bool refusing; /* writes, for now: the disk */
     int r;         /* why it ends */
     struct log_limit health_limit;
@@ -73,6 +77,8 @@ static void engine_closed(void *arg)
     struct server *server = arg;
 
     server->engine = NULL;
+    server_engine_free(server->served);
+    server->served = NULL;
     service_free(server->service);
     server->service = NULL;
     hub_free(server->hub);
@@ -94,6 +100,13 @@ static void rpc_closed(void *arg)
         engine_closed(server);
 }
 
+static void handed_over(int r, const char *why, void *arg)
+{
+    (void)arg;
+    if (r < 0 && r != -ECANCELED)
+        log_info(NULL, "leading is not handed over: %s", why);
+}
+
 /* Begin to end; r is what the process says of it. */
 static void stop(struct server *server, int r)
 {
@@ -101,8 +114,14 @@ static void stop(struct server *server, int r)
         return;
     server->stopping = true;
     server->r = r;
-    daemon_stopping("stopping");
+    if (server->again)
+        daemon_reloading();
+    else
+        daemon_stopping("stopping");
     log_info(LOG_FIELDS(.message_id = LOG_ID_STOPPING), "stopping");
+    /* Another leads before our calls have ended: nobody has to find out that we are gone. */
+    if (server->engine && server->replicated && server->leading)
+        replica_transfer(server->engine, NULL, handed_over, server);
     if (server->elapse) /* else it is over before it began */
         loop_timer_stop(server->elapse);
     if (server->service)
@@ -149,10 +168,18 @@ static void restored(const struct fsm *fsm, void *arg)
         service_restored(server->service);
 }
 
+static void give_up(void *arg)
+{
+    stop(arg, -EIO);
+}
+
 static void health(int r, const char *what, void *arg)
 {
     struct server *server = arg;
     unsigned held;
+
+    if (r == -ESHUTDOWN && loop_defer(server->loop, give_up, server) < 0)
+        abort();
 
     /* A disk that is nearly full comes and goes with every small write. */
     if (log_limit_ok(&server->health_limit, &held))
@@ -185,8 +212,12 @@ static uint64_t history_written(void *arg)
 
 static void serve(struct server *server)
 {
-    int r = rpc_server_listen_unix(server->rpc, settings(server)->socket, SOCKET_MODE);
+    int r;
 
+    if (server->serving)
+        return;
+    server->serving = true;
+    r = rpc_server_listen_unix(server->rpc, settings(server)->socket, SOCKET_MODE);
     if (r < 0) {
         log_error(NULL, "%s: %s", settings(server)->socket,
                   r == -EADDRINUSE ? "another leased serves it" : err_text(r));
@@ -207,10 +238,11 @@ static void planted(int r, const struct fsm_outcome *outcome, void *arg)
 {
     struct server *server = arg;
 
+    /* Whoever leads next does it. */
+    if (server->stopping || (r < 0 && server->replicated))
+        return;
     seed_free(server->seed);
     server->seed = NULL;
-    if (server->stopping)
-        return;
     if (r < 0 || (outcome->code != FSM_OK && outcome->code != FSM_STALE)) {
         log_error(LOG_FIELDS(.message_id = LOG_ID_CONFIG_BAD), "%s: %s",
                   settings(server)->rbac_seed, r < 0 ? err_text(r) : outcome->message);
@@ -246,6 +278,8 @@ static void initialised(int r, const struct fsm_outcome *outcome, void *arg)
 {
     struct server *server = arg;
 
+    if (r < 0 && server->replicated)
+        return;
     if (r < 0 || outcome->code != FSM_OK) {
         log_error(NULL, "the state could not be made: %s", r < 0 ? err_text(r) : outcome->message);
         stop(server, r < 0 ? r : -EIO);
@@ -272,13 +306,13 @@ static void initialise(struct server *server)
                    server);
 }
 
-/* The engine is open and leads: runs from the loop, when everything is wired. */
-static void begin(void *arg)
+/* What whoever leads sees to first: that there is a state, that it is the one that is meant, that it has rules. */
+static void settle(void *arg)
 {
     struct server *server = arg;
-    const struct fsm *fsm = engine_fsm(server->engine);
+    const struct fsm *fsm = server->fsm;
 
-    if (server->stopping)
+    if (server->stopping || (server->replicated && !server->leading))
         return;
     if (!fsm_initialised(fsm)) {
         initialise(server);
@@ -289,8 +323,25 @@ static void begin(void *arg)
                   settings(server)->prefix, settings(server)->state_dir, fsm_prefix(fsm));
         stop(server, -EINVAL);
     } else {
+        if (fsm_rules_revision(fsm)) {
+            seed_free(server->seed);
+            server->seed = NULL;
+        }
         plant(server);
     }
+}
+
+/* The engine is open: runs from the loop, when everything is wired. The single replica leads by now. A replica serves what
+ * can be served without a leader, too. */
+static void begin(void *arg)
+{
+    struct server *server = arg;
+
+    if (server->stopping)
+        return;
+    if (server->replicated)
+        serve(server);
+    settle(server);
 }
 
 static void told(const uint8_t *bytes, size_t len, void *arg)
@@ -308,6 +359,9 @@ static void leader(bool leading, void *arg)
     server->leading = leading;
     if (server->service)
         service_leading(server->service, leading);
+    if (server->replicated && server->serving && leading &&
+        loop_defer(server->loop, settle, server) < 0)
+        abort();
 }
 
 /* ---- time, signals ---- */
@@ -379,7 +433,6 @@ static int open_history(struct server *server)
 
 static int open_engine(struct server *server)
 {
-    const struct engine_options options = {.grace_ms = settings(server)->grace_ms};
     const struct engine_hooks hooks = {
         .restored = restored,
         .change = changed,
@@ -390,7 +443,6 @@ static int open_engine(struct server *server)
         .health = health,
         .arg = server,
     };
-    char path[TEXT_PATH_MAX + 32], why[ENGINE_WHY_MAX];
     int r = fsm_new(&server->fsm);
 
     if (r < 0)
@@ -400,12 +452,15 @@ static int open_engine(struct server *server)
         fsm_free(server->fsm);
         return r;
     }
-    (void)snprintf(path, sizeof path, "%s/engine.db", settings(server)->state_dir);
-    r = engine_open_sqlite(server->loop, path, &options, server->fsm, &hooks, &server->engine, why);
-    if (r < 0) {
-        log_error(NULL, "%s", why);
+    r = server_engine_open(server->loop, settings(server), server->tls, server->fsm, &hooks,
+                           &server->served);
+    if (r < 0)
         return r;
-    }
+    server->engine = server_engine(server->served);
+    server->replicated = engine_is_replica(server->engine);
+    /* The log of a replica comes to where it was only by and by, and never goes back. */
+    if (server->replicated)
+        return 0;
     history_opened(server->history, fsm_incarnation(server->fsm), fsm_revision(server->fsm),
                    next_lease, server);
     return 0;
@@ -417,6 +472,24 @@ static void policy_changed(void *arg)
 
     if (server->rpc)
         rpc_server_policy_changed(server->rpc);
+}
+
+static void begin_anew(void *arg)
+{
+    struct server *server = arg;
+
+    server->again = true;
+    stop(server, 0);
+}
+
+static int cluster_init(char *why, void *arg)
+{
+    struct server *server = arg;
+    int r = server_engine_init(server->served, why);
+
+    if (r == 0 && loop_defer(server->loop, begin_anew, server) < 0)
+        abort();
+    return r;
 }
 
 static int open_service(struct server *server)
@@ -436,6 +509,8 @@ static int open_service(struct server *server)
         .mono_ms = clock_mono_ms,
         .policy_changed = policy_changed,
         .policy_arg = server,
+        .cluster_init = cluster_init,
+        .cluster_arg = server,
     };
     const struct grpc_limits limits = {.connections = settings(server)->connections};
     int r = fs_machine_id(options.machine_id);
@@ -481,7 +556,7 @@ static int open_clocks(struct server *server)
  * begin anew would give uids out while something of their holders may be left. */
 static int check_not_lost(const struct server *server, uint64_t history)
 {
-    if (!history || fsm_initialised(server->fsm))
+    if (!history || fsm_initialised(server->fsm) || server->replicated)
         return 0;
     log_error(NULL,
               "%s/engine.db holds no state, but history.db beside it goes up to revision %llu: "
@@ -567,5 +642,5 @@ int server_run(struct conf **conf)
     loop_timer_free(server.watchdog);
     loop_timer_free(server.elapse);
     loop_free(server.loop);
-    return server.r;
+    return server.r == 0 && server.again ? SERVER_AGAIN : server.r;
 }

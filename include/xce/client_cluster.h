@@ -1,4 +1,4 @@
-/* libxce: pools and nodes, for administrators. Read client.h first. */
+/* libxce: pools, nodes and replicas, for administrators. Read client.h first. */
 #ifndef XCE_CLIENT_CLUSTER_H
 #define XCE_CLIENT_CLUSTER_H
 
@@ -185,6 +185,64 @@ struct xce_token {
 XCE_API int xce_node_token(struct xce_client *client, const struct xce_call *call, const char *node,
                            const uint8_t hash[XCE_TOKEN_HASH_LEN], int64_t ttl_ms,
                            struct xce_token **ret);
+
+/* ---- replicas ---- */
+
+enum xce_replica_role {
+    XCE_REPLICA_VOTER = 1,
+    XCE_REPLICA_LEARNER = 2, /* catches up, does not vote yet */
+};
+/* "voter", "learner"; "unknown". Static. */
+XCE_API const char *xce_replica_role_word(int role);
+
+struct xce_replica {
+    const char *name, *address;
+    int role; /* enum xce_replica_role */
+    bool leads;
+    bool up;             /* the replica that was asked has a stream to it */
+    uint64_t last_entry; /* on its disk; 0 = not known: only the leader knows */
+    uint64_t id;         /* of its folder */
+};
+
+/* What the replica that was asked knows. */
+struct xce_cluster {
+    const char *engine; /* "sqlite", "raft" */
+    const char *leader; /* "" = none is known */
+    const char *self;   /* "" = it belongs to no cluster */
+    const struct xce_replica *members;
+    size_t n_members;
+    uint64_t term, applied, revision, digest;
+    const char *health; /* why writes are refused there; "" = they are not */
+};
+
+/* Any replica answers, also while there is no leader. */
+XCE_API int xce_cluster_status(struct xce_client *client, const struct xce_call *call,
+                               struct xce_cluster **ret);
+/* Make the one replica that is asked the first of a cluster, with the state that it has. It begins anew as that: calls that
+ * follow may find nobody for a moment. XCE_EXISTS: it belongs to one already. XCE_PRECONDITION: its configuration. */
+XCE_API int xce_cluster_init(struct xce_client *client, const struct xce_call *call);
+/* Add the leased at address ("host:port") whose certificate says name; it has the state when the call returns.
+ * XCE_EXISTS: a member of that name has another folder. XCE_PRECONDITION: it does not answer or catch up, another change is
+ * under way, or there would be no majority. */
+XCE_API int xce_cluster_add(struct xce_client *client, const struct xce_call *call,
+                            const char *name, const char *address, struct xce_cluster **ret);
+XCE_API int xce_cluster_remove(struct xce_client *client, const struct xce_call *call,
+                               const char *name, struct xce_cluster **ret);
+/* Have another one lead; name NULL or "": whoever is best. */
+XCE_API int xce_cluster_transfer(struct xce_client *client, const struct xce_call *call,
+                                 const char *name, struct xce_cluster **ret);
+
+/* A piece of a copy of the state. */
+struct xce_backup {
+    uint64_t copy;     /* to be named for the next piece, from the same server */
+    uint64_t revision; /* of the state */
+    uint64_t size;     /* of the whole copy */
+    const uint8_t *data;
+    size_t len; /* from offset on */
+};
+/* copy 0: a new one. XCE_PRECONDITION: this server does not have that copy; begin anew. */
+XCE_API int xce_cluster_backup(struct xce_client *client, const struct xce_call *call,
+                               uint64_t copy, uint64_t offset, struct xce_backup **ret);
 
 #ifdef __cplusplus
 }

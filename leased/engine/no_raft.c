@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 static int absent(char why[static ENGINE_WHY_MAX])
 {
@@ -20,10 +21,15 @@ int replica_prepare(const char *folder, const char *name, bool with_state,
     return absent(why);
 }
 
+/* Nobody whom this leased could be. */
 int replica_inhabited(const char *folder, char why[static ENGINE_WHY_MAX])
 {
-    (void)folder;
-    return absent(why);
+    char path[4096];
+
+    if (snprintf(path, sizeof path, "%s/replica", folder) < (int)sizeof path &&
+        access(path, F_OK) == 0)
+        return absent(why);
+    return 0;
 }
 
 int engine_open_raft(struct loop *loop, const struct replica_options *replica,
@@ -34,6 +40,12 @@ int engine_open_raft(struct loop *loop, const struct replica_options *replica,
     (void)loop, (void)replica, (void)options, (void)hooks, (void)ret;
     fsm_free(fsm);
     return absent(why);
+}
+
+bool engine_is_replica(const struct engine *engine)
+{
+    (void)engine;
+    return false;
 }
 
 /* An engine of this kind cannot exist. */

@@ -625,6 +625,11 @@ static const struct engine_ops replica_ops = {
     .flush = replica_flush,
 };
 
+bool engine_is_replica(const struct engine *engine)
+{
+    return engine->ops == &replica_ops;
+}
+
 void replica_accept(struct engine *engine, struct transport *transport)
 {
     raft_links_accept(replica_of(engine)->links, transport);

@@ -482,6 +482,8 @@ static const char *object(struct link *link, const struct hello *hello, char *wh
     else if (!is_zero(hello->cluster) && !is_zero(us->cluster) &&
              memcmp(hello->cluster, us->cluster, REPLICA_CLUSTER_LEN) != 0)
         (void)snprintf(why, size, "it belongs to another cluster");
+    else if (link->kind == LINK_ASK)
+        return NULL; /* who asks wants to know just that */
     else
         return events->contradicts(hello->from, hello->name, events->arg);
     return why;

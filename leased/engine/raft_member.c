@@ -209,17 +209,19 @@ static void promote(struct member_change *change)
               raft_assign(&change->replica->raft, &change->req, change->id, RAFT_VOTER, changed));
 }
 
-/* Whether the present voters that answer are a majority of n. */
-static bool majority_is_up(const struct replica *replica, uint64_t without, unsigned n)
+/* Whether the voters that answer would be a majority without that one, and with so many new ones that do. */
+static bool majority_is_up(const struct replica *replica, uint64_t without, unsigned more)
 {
     const struct raft_configuration *members = &replica->raft.configuration;
-    unsigned up = 0;
+    unsigned up = more, n = more;
 
     for (unsigned i = 0; i < members->n; i++) {
         const struct raft_server *server = &members->servers[i];
 
-        if (server->role == RAFT_VOTER && server->id != without &&
-            (server->id == replica->identity.id || raft_links_up(replica->links, server->id)))
+        if (server->role != RAFT_VOTER || server->id == without)
+            continue;
+        n++;
+        if (server->id == replica->identity.id || raft_links_up(replica->links, server->id))
             up++;
     }
     return up > n / 2;
@@ -250,7 +252,16 @@ static void asked(int r, uint64_t id, const char *why, void *arg)
     }
     change->id = id;
     server = find(replica, change->name);
-    if (server && server->role != RAFT_VOTER) {
+    if (server && server->id != id) {
+        end_change(change, -EEXIST,
+                   "it is a member with another folder: it was wiped; remove it first");
+        return;
+    }
+    if (server && server->role == RAFT_VOTER) {
+        end_change(change, 0, "");
+        return;
+    }
+    if (server) {
         promote(change);
         return;
     }
@@ -297,13 +308,9 @@ void replica_add(struct engine *engine, const char *name, const char *address, r
         return;
     server = find(replica, name);
     (void)snprintf(change->address, sizeof change->address, "%s@%s", name, address);
-    if (server && server->role == RAFT_VOTER)
-        end_change(change, -EEXIST,
-                   "it is a member already; one that was wiped is removed first, then added");
-    else if (!server && replica->raft.configuration.n >= REPLICA_MEMBERS_MAX)
+    if (!server && replica->raft.configuration.n >= REPLICA_MEMBERS_MAX)
         end_change(change, -EBUSY, "the cluster has as many members as it can have");
-    else if (!server && !majority_is_up(replica, 0, count_voters(replica) + 1) &&
-             count_voters(replica) > 1)
+    else if (!server && !majority_is_up(replica, 0, 1))
         end_change(change, -EBUSY, "with it the replicas that answer would be no majority");
     else
         raft_links_ask(replica->links, name, address, asked, change);
@@ -324,8 +331,7 @@ void replica_remove(struct engine *engine, const char *name, replica_done_fn don
         end_change(change, -EBUSY, "the last replica can not be removed");
     else if (server->id == replica->identity.id)
         end_change(change, -EBUSY, "it leads: hand over first (leasectl cluster transfer)");
-    else if (server->role == RAFT_VOTER &&
-             !majority_is_up(replica, server->id, count_voters(replica) - 1))
+    else if (server->role == RAFT_VOTER && !majority_is_up(replica, server->id, 0))
         end_change(change, -EBUSY, "without it the replicas that answer would be no majority");
     else
         submitted(change, raft_remove(&replica->raft, &change->req, server->id, changed));

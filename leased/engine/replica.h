@@ -86,6 +86,9 @@ int engine_open_raft(struct loop *loop, const struct replica_options *replica,
                      const struct engine_hooks *hooks, struct engine **ret,
                      char why[static ENGINE_WHY_MAX]);
 
+/* Whether it is a replicated one: only then may it be given to what follows. */
+bool engine_is_replica(const struct engine *engine);
+
 /* A stream that another replica has opened to us, open or not yet. Takes it. Its events become ours. */
 void replica_accept(struct engine *engine, struct transport *transport);
 

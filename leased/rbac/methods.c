@@ -25,6 +25,12 @@
 
 /* Sorted by name.                                        admin, operator, scheduler, user, node */
 static const struct method_row rows[] = {
+    ALL("ClusterService/Add", A, N, N, N, N),
+    ALL("ClusterService/Backup", A, N, N, N, N),
+    ALL("ClusterService/Begin", A, N, N, N, N),
+    ALL("ClusterService/Remove", A, N, N, N, N),
+    ALL("ClusterService/Status", A, A, N, N, N),
+    ALL("ClusterService/Transfer", A, A, N, N, N),
     OWN("Health/Check", A, O, O, O, O),
     OWN("Health/Watch", A, O, O, O, O),
     OWN("LeaseService/Acquire", A, N, A, O, N),

@@ -304,7 +304,8 @@ static void unary_half_closed(struct grpc_call *call, void *arg)
     if (!may_act(unary))
         return;
     unary->served = true;
-    unary->incoming.method->unary(unary->incoming.server->service, &unary->request);
+    service_handle(unary->incoming.server->service, &unary->request, unary->incoming.method->unary,
+                   unary->incoming.method->local);
 }
 
 static void unary_end(struct grpc_call *call, void *arg)

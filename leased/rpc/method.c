@@ -6,6 +6,7 @@
 
 #include "leased/rpc/health.h"
 #include "leased/rpc/reflection.h"
+#include "xce/v1/cluster.pb-c.h"
 #include "xce/v1/lease.pb-c.h"
 #include "xce/v1/node.pb-c.h"
 #include "xce/v1/pool.pb-c.h"
@@ -15,6 +16,11 @@
     {                                                                                              \
         .path = "/xce.v1." service "/" verb, .permission = service "/" verb,                       \
         .request = &xce__v1__##type##__descriptor, .unary = handler                                \
+    }
+#define LOCAL(service, verb, type, handler)                                                        \
+    {                                                                                              \
+        .path = "/xce.v1." service "/" verb, .permission = service "/" verb,                       \
+        .request = &xce__v1__##type##__descriptor, .unary = handler, .local = true                 \
     }
 #define STREAM(service, verb, type, handler_)                                                      \
     {                                                                                              \
@@ -33,6 +39,12 @@ static const struct rpc_method methods[] = {
     DIRECT("grpc.health.v1", "Health", "Watch", health_watch),
     DIRECT("grpc.reflection.v1", "ServerReflection", "ServerReflectionInfo", reflection_info),
     DIRECT("grpc.reflection.v1alpha", "ServerReflection", "ServerReflectionInfo", reflection_info),
+    LOCAL("ClusterService", "Add", add_replica_request, service_cluster_add),
+    LOCAL("ClusterService", "Backup", backup_request, service_cluster_backup),
+    LOCAL("ClusterService", "Begin", begin_request, service_cluster_begin),
+    LOCAL("ClusterService", "Remove", remove_replica_request, service_cluster_remove),
+    LOCAL("ClusterService", "Status", status_request, service_cluster_status),
+    LOCAL("ClusterService", "Transfer", transfer_request, service_cluster_transfer),
     UNARY("LeaseService", "Acquire", acquire_request, service_lease_acquire),
     UNARY("LeaseService", "Explain", lease_key, service_lease_explain),
     UNARY("LeaseService", "Get", lease_key, service_lease_get),

@@ -13,6 +13,7 @@ struct rpc_method {
     const char *permission; /* "LeaseService/Get": a name that rbac/policy knows */
     const ProtobufCMessageDescriptor *request;
     service_unary_fn unary;
+    bool local; /* unary: about the replica that is asked, whether or not there is a leader */
     const struct service_stream_handler *stream;
     /* Takes the call as it is and binds it: health and reflection, which need no service. */
     void (*direct)(struct grpc_call *call, struct rpc_server *server);

@@ -8,6 +8,7 @@
 #include "xce/v1/command.pb-c.h"
 #include "xce/v1/common.pb-c.h"
 
+struct backup;
 struct enroll;
 struct session;
 struct tell;
@@ -27,6 +28,7 @@ struct service {
     struct watcher *watchers;      /* linked; watch.c */
     struct waits *waits;           /* acquires that wait for READY; wait.c */
     struct look_ahead *look_ahead; /* what nodes are to check next; session.c */
+    struct backup *backup;         /* a copy of the state that is being fetched; cluster.c */
     char health[256]; /* what the engine said last when it failed to write; names the file */
 };
 

@@ -188,16 +188,32 @@ static void confirmed(int r, void *arg)
 
     if (!request)
         return;
-    if (r < 0)
+    if (r < 0) {
         service_refuse(request, r, NULL);
+        return;
+    }
+    request->fresh = true;
+    query(service, request);
+}
+
+void service_handle(struct service *service, struct service_request *request,
+                    service_unary_fn handler, bool local)
+{
+    if (local || service->leading)
+        handler(service, request);
     else
-        query(service, request);
+        service_read(service, request, handler);
 }
 
 void service_read(struct service *service, struct service_request *request, service_unary_fn query)
 {
-    struct pending *pending = pending_new(service, request);
+    struct pending *pending;
 
+    if (request->fresh) {
+        query(service, request);
+        return;
+    }
+    pending = pending_new(service, request);
     if (!pending)
         return;
     pending->query = query;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "leased/service/cluster.h"
 #include "leased/service/enroll.h"
 #include "leased/service/internal.h"
 #include "leased/service/rbac.h"
@@ -47,6 +48,7 @@ void service_free(struct service *service)
 {
     if (!service)
         return;
+    cluster_done(service);
     waits_free(service->waits);
     tell_free(service->tell);
     ticker_free(service->ticker);
@@ -83,6 +85,7 @@ void service_elapse(struct service *service)
         ticker_elapse(service->ticker);
     session_elapse(service);
     tell_elapse(service->tell);
+    cluster_elapse(service);
 }
 
 void service_health(struct service *service, int r, const char *what)

@@ -39,9 +39,16 @@ struct service_request {
     /* The handler's own: what to undo when the caller goes away. May be NULL. */
     void (*cancel)(struct service_request *request);
     void *pending;
+    bool
+        fresh; /* the state here is known to hold everything that was acknowledged before it came */
 };
 
 typedef void (*service_unary_fn)(struct service *service, struct service_request *request);
+
+/* Hand a request to its handler. Where another replica leads, the state here may be behind what the caller has been told
+ * elsewhere: so not before it has caught up. local: it is about this replica, whatever it knows. */
+void service_handle(struct service *service, struct service_request *request,
+                    service_unary_fn handler, bool local);
 
 /* The caller has gone (cancelled, deadline, connection lost): no reply will be made. What was proposed stays proposed. */
 void service_request_cancel(struct service_request *request);
@@ -84,6 +91,8 @@ struct service_options {
     int64_t grace_ms;      /* after a start no ttl ends before this [30000] */
 };
 
+#define CLUSTER_WHY_MAX 512
+
 struct service_deps {
     struct engine *engine;
     struct hub *hub;
@@ -97,6 +106,10 @@ struct service_deps {
     /* The rules have changed: calls under way are to be decided anew, before anything else is told. May be NULL. */
     void (*policy_changed)(void *arg);
     void *policy_arg;
+    /* Make this one the first replica of a cluster. 0: it begins anew as that when what is under way has been answered;
+     * -EEXIST; -EINVAL; -errno. why: a sentence, CLUSTER_WHY_MAX bytes. */
+    int (*cluster_init)(char *why, void *arg);
+    void *cluster_arg;
 };
 
 /* 0; -ENOMEM. deps are borrowed and outlive the service. */
@@ -161,6 +174,13 @@ void service_rbac_get_config(struct service *service, struct service_request *re
 void service_rbac_update_config(struct service *service, struct service_request *request);
 void service_rbac_list_roles(struct service *service, struct service_request *request);
 void service_rbac_check(struct service *service, struct service_request *request);
+
+void service_cluster_status(struct service *service, struct service_request *request);
+void service_cluster_begin(struct service *service, struct service_request *request);
+void service_cluster_add(struct service *service, struct service_request *request);
+void service_cluster_remove(struct service *service, struct service_request *request);
+void service_cluster_transfer(struct service *service, struct service_request *request);
+void service_cluster_backup(struct service *service, struct service_request *request);
 
 extern const struct service_stream_handler service_node_session;
 void service_node_get(struct service *service, struct service_request *request);

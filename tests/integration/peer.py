@@ -30,7 +30,7 @@ def messages():
         protos = [os.path.join("xce/v1", p) for p in os.listdir(os.path.join(ROOT, "proto/xce/v1")) if p.endswith(".proto")]
         subprocess.run(["protoc", "-I", os.path.join(ROOT, "proto"), "--python_out", _stubs, *protos], check=True)
         sys.path.insert(0, _stubs)
-    return {p: importlib.import_module("xce.v1.%s_pb2" % p) for p in ("common", "lease", "pool", "node", "rbac")}
+    return {p: importlib.import_module("xce.v1.%s_pb2" % p) for p in ("common", "lease", "pool", "node", "rbac", "cluster")}
 
 
 class Stub:
@@ -57,6 +57,7 @@ class Client:
         self.lease = Stub(self.channel, self.m["lease"], "LeaseService")
         self.pool = Stub(self.channel, self.m["pool"], "PoolService")
         self.node = Stub(self.channel, self.m["node"], "NodeService")
+        self.cluster = Stub(self.channel, self.m["cluster"], "ClusterService")
         self.rbac = Stub(self.channel, self.m["rbac"], "RbacService")
 
     def close(self):

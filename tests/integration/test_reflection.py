@@ -15,7 +15,7 @@ import peer
 
 GRPC_PROTO = os.environ.get('XCE_GRPC_PROTO', '/usr/share/grpc-proto')
 SERVICES = ['grpc.health.v1.Health', 'grpc.reflection.v1.ServerReflection', 'grpc.reflection.v1alpha.ServerReflection',
-            'xce.v1.LeaseService', 'xce.v1.NodeService', 'xce.v1.PoolService', 'xce.v1.RbacService']
+            'xce.v1.ClusterService', 'xce.v1.LeaseService', 'xce.v1.NodeService', 'xce.v1.PoolService', 'xce.v1.RbacService']
 VERSIONS = ('v1', 'v1alpha')
 
 

@@ -173,6 +173,8 @@ static void usage_errors_are_2_and_name_the_culprit(void **state)
         {"pool create main --range 5-9 --directory-ranges none --witnesses some",
          "pool create: --witnesses: some: must be one of"},
         {"pool list extra", "pool list: takes no words"},
+        {"cluster status extra", "cluster status: takes no words"},
+        {"cluster init extra", "cluster init: takes no words"},
         {"pool show", "pool show: NAME is missing"},
         {"pool set main", "set: nothing to set"},
         {"pool set main --last 0", "pool set: --last: 0"},

@@ -1,0 +1,33 @@
+/* leasectl cluster transfer. */
+#include "ctl/ctl.h"
+#include "ctl/verb.h"
+#include "ctl/view.h"
+
+static int exec(struct ctl *ctl, void *memory, int n_words, char **words)
+{
+    struct xce_call call = ctl_call(ctl);
+    struct xce_cluster *cluster;
+    int status = output_check(ctl, &view_replicas), code;
+
+    (void)memory;
+    if (status == EXIT_OK)
+        status = ctl_connect(ctl);
+    if (status != EXIT_OK)
+        return status;
+    code = xce_cluster_transfer(ctl->client, &call, n_words > 0 ? words[0] : NULL, &cluster);
+    if (code != XCE_OK)
+        return ctl_failed_change(ctl, code);
+    status = view_cluster(ctl, cluster);
+    xce_free(cluster);
+    return status;
+}
+
+const struct verb cmd_cluster_transfer = {
+    .group = "cluster",
+    .name = "transfer",
+    .args = "[NAME]",
+    .summary = "Have another replica lead",
+    .more = "NAME, or whoever is best. No request is lost by it. Asked of the replica that leads.",
+    .words_most = 1,
+    .exec = exec,
+};

@@ -1,0 +1,342 @@
+/* ClusterService: who the replicas are, and what administrators do with them. */
+#include "leased/service/cluster.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/address.h"
+#include "common/digest.h"
+#include "common/mem.h"
+#include "common/text.h"
+#include "leased/engine/replica.h"
+#include "leased/service/internal.h"
+#include "xce/v1/cluster.pb-c.h"
+
+#define BACKUP_PIECE   (1u << 20)
+#define BACKUP_KEPT_MS 60000
+
+static_assert(CLUSTER_WHY_MAX == ENGINE_WHY_MAX, "sentences are handed on");
+
+/* ---- status ---- */
+
+/* A reply as it grows. */
+struct picture {
+    Xce__V1__ClusterReply reply;
+    Xce__V1__Cluster cluster;
+    Xce__V1__ReplyInfo info;
+    Xce__V1__Replica members[REPLICA_MEMBERS_MAX], *pointers[REPLICA_MEMBERS_MAX];
+    struct replica_status status;
+};
+
+static void draw_member(struct picture *picture, size_t i)
+{
+    struct replica_member *member = &picture->status.members[i];
+    Xce__V1__Replica *proto = &picture->members[i];
+
+    xce__v1__replica__init(proto);
+    proto->name = member->name;
+    proto->address = member->address;
+    proto->role = member->role == REPLICA_VOTER ? XCE__V1__REPLICA_ROLE__REPLICA_ROLE_VOTER
+                                                : XCE__V1__REPLICA_ROLE__REPLICA_ROLE_LEARNER;
+    proto->leads = member->leads;
+    proto->up = member->up;
+    proto->last_entry = member->last_entry;
+    proto->id = member->id;
+    if (member->leads)
+        picture->cluster.leader = member->name;
+    if (member->id == picture->status.id)
+        picture->cluster.self = member->name;
+    picture->pointers[i] = proto;
+}
+
+static void draw_replicas(struct picture *picture, const struct engine *engine)
+{
+    replica_get_status(engine, &picture->status);
+    picture->cluster.engine = (char *)"raft";
+    picture->cluster.term = picture->status.term;
+    for (size_t i = 0; i < picture->status.n_members; i++)
+        draw_member(picture, i);
+    picture->cluster.members = picture->pointers;
+    picture->cluster.n_members = picture->status.n_members;
+}
+
+static void reply_status(struct service *service, struct service_request *request)
+{
+    struct picture *picture = mem_must_calloc(1, sizeof *picture);
+    struct engine *engine = service->deps.engine;
+    struct engine_status status;
+
+    xce__v1__cluster_reply__init(&picture->reply);
+    xce__v1__cluster__init(&picture->cluster);
+    engine_get_status(engine, &status);
+    picture->cluster.engine = (char *)"sqlite";
+    if (engine_is_replica(engine))
+        draw_replicas(picture, engine);
+    picture->cluster.applied = status.last_entry;
+    picture->cluster.revision = status.fsm_revision;
+    picture->cluster.digest = fsm_digest(service_fsm(service));
+    picture->cluster.health = status.health < 0 ? service->health : (char *)"";
+    service_reply_info(service, &picture->info);
+    picture->reply.info = &picture->info;
+    picture->reply.cluster = &picture->cluster;
+    service_reply(request, &picture->reply.base);
+    free(picture);
+}
+
+void service_cluster_status(struct service *service, struct service_request *request)
+{
+    reply_status(service, request);
+}
+
+/* ---- changes ---- */
+
+/* Waits for the engine. request NULL: the caller has gone; the change goes its way. */
+struct change {
+    struct service *service;
+    struct service_request *request;
+};
+
+static void forget(struct service_request *request)
+{
+    ((struct change *)request->pending)->request = NULL;
+}
+
+static struct change *change_new(struct service *service, struct service_request *request)
+{
+    struct change *change = mem_must_calloc(1, sizeof *change);
+
+    *change = (struct change){service, request};
+    request->pending = change;
+    request->cancel = forget;
+    return change;
+}
+
+/* What the engine says, as the outside world is told. */
+static int code_of(int r)
+{
+    switch (r) {
+    case -EEXIST:
+        return FSM_EXISTS;
+    case -ENOENT:
+        return FSM_NOT_FOUND;
+    case -EBUSY:
+    case -EHOSTUNREACH:
+    case -ETIMEDOUT:
+        return FSM_PRECONDITION;
+    default:
+        return r;
+    }
+}
+
+static void changed(int r, const char *why, void *arg)
+{
+    struct change *change = arg;
+    struct service_request *request = change->request;
+    struct service *service = change->service;
+
+    free(change);
+    if (!request)
+        return;
+    request->pending = NULL;
+    request->cancel = NULL;
+    if (r < 0)
+        service_refuse(request, code_of(r), *why ? "%s" : NULL, why);
+    else
+        reply_status(service, request);
+}
+
+static bool is_cluster(struct service *service, struct service_request *request)
+{
+    if (engine_is_replica(service->deps.engine))
+        return true;
+    service_refuse(request, FSM_PRECONDITION,
+                   "this leased is alone (Engine sqlite): leasectl cluster init makes it the first "
+                   "replica");
+    return false;
+}
+
+/* A name with its NUL, if it is one; else that is the answer. */
+static bool read_name(struct service_request *request, const ProtobufCBinaryData *name,
+                      char ret[static TEXT_NODE_MAX + 1])
+{
+    struct err err = {{0}};
+
+    if (text_check_node((const char *)name->data, name->len, &err) < 0) {
+        service_refuse(request, -EINVAL, "name: %s", err.text);
+        return false;
+    }
+    memcpy(ret, name->data, name->len);
+    ret[name->len] = '\0';
+    return true;
+}
+
+static bool read_address(struct service_request *request, const ProtobufCBinaryData *bytes,
+                         char ret[static ADDRESS_TEXT_BUF])
+{
+    char text[ADDRESS_TEXT_BUF];
+    struct address address;
+    struct err err = {{0}};
+
+    if (bytes->len >= sizeof text || (bytes->len && memchr(bytes->data, '\0', bytes->len))) {
+        service_refuse(request, -EINVAL, "address: is no HOST:PORT");
+        return false;
+    }
+    if (bytes->len)
+        memcpy(text, bytes->data, bytes->len);
+    text[bytes->len] = '\0';
+    if (address_parse(text, false, &address, &err) < 0) {
+        service_refuse(request, -EINVAL, "address: %s", err.text);
+        return false;
+    }
+    (void)address_format(&address, ret);
+    return true;
+}
+
+void service_cluster_add(struct service *service, struct service_request *request)
+{
+    const Xce__V1__AddReplicaRequest *message = (const Xce__V1__AddReplicaRequest *)
+                                                    request->message;
+    char name[TEXT_NODE_MAX + 1], address[ADDRESS_TEXT_BUF];
+
+    if (service_check_id(request, message->request) && is_cluster(service, request) &&
+        read_name(request, &message->name, name) &&
+        read_address(request, &message->address, address))
+        replica_add(service->deps.engine, name, address, changed, change_new(service, request));
+}
+
+void service_cluster_remove(struct service *service, struct service_request *request)
+{
+    const Xce__V1__RemoveReplicaRequest *message = (const Xce__V1__RemoveReplicaRequest *)
+                                                       request->message;
+    char name[TEXT_NODE_MAX + 1];
+
+    if (service_check_id(request, message->request) && is_cluster(service, request) &&
+        read_name(request, &message->name, name))
+        replica_remove(service->deps.engine, name, changed, change_new(service, request));
+}
+
+void service_cluster_transfer(struct service *service, struct service_request *request)
+{
+    const Xce__V1__TransferRequest *message = (const Xce__V1__TransferRequest *)request->message;
+    char name[TEXT_NODE_MAX + 1];
+
+    if (!service_check_id(request, message->request) || !is_cluster(service, request) ||
+        (message->name.len > 0 && !read_name(request, &message->name, name)))
+        return;
+    replica_transfer(service->deps.engine, message->name.len > 0 ? name : NULL, changed,
+                     change_new(service, request));
+}
+
+void service_cluster_begin(struct service *service, struct service_request *request)
+{
+    const Xce__V1__BeginRequest *message = (const Xce__V1__BeginRequest *)request->message;
+    Xce__V1__BeginReply reply = XCE__V1__BEGIN_REPLY__INIT;
+    Xce__V1__ReplyInfo info;
+    char why[CLUSTER_WHY_MAX] = "";
+    int r;
+
+    if (!service_check_id(request, message->request))
+        return;
+    r = service->deps.cluster_init ? service->deps.cluster_init(why, service->deps.cluster_arg)
+                                   : -EOPNOTSUPP;
+    if (r < 0) {
+        service_refuse(request, r == -EINVAL ? FSM_PRECONDITION : code_of(r), *why ? "%s" : NULL,
+                       why);
+        return;
+    }
+    service_reply_info(service, &info);
+    reply.info = &info;
+    service_reply(request, &reply.base);
+}
+
+/* ---- backup ---- */
+
+struct backup {
+    uint64_t copy, revision;
+    uint8_t *bytes;
+    size_t len;
+    int64_t until_mono_ms;
+};
+
+static void drop_backup(struct service *service)
+{
+    struct backup *backup = mem_take(service->backup);
+
+    if (!backup)
+        return;
+    free(backup->bytes);
+    free(backup);
+}
+
+void cluster_elapse(struct service *service)
+{
+    if (service->backup && service->deps.mono_ms() >= service->backup->until_mono_ms)
+        drop_backup(service);
+}
+
+void cluster_done(struct service *service)
+{
+    drop_backup(service);
+}
+
+static int make_backup(struct service *service)
+{
+    struct backup *backup = mem_must_calloc(1, sizeof *backup);
+    int r = fsm_snapshot(service_fsm(service), &backup->bytes, &backup->len);
+
+    if (r < 0) {
+        free(backup);
+        return r;
+    }
+    drop_backup(service);
+    while (backup->copy == 0)
+        digest_random(&backup->copy, sizeof backup->copy);
+    backup->revision = fsm_revision(service_fsm(service));
+    service->backup = backup;
+    return 0;
+}
+
+static void reply_piece(struct service *service, struct service_request *request)
+{
+    const Xce__V1__BackupRequest *message = (const Xce__V1__BackupRequest *)request->message;
+    Xce__V1__BackupReply reply = XCE__V1__BACKUP_REPLY__INIT;
+    struct backup *backup;
+    size_t left;
+    int r = message->copy == 0 ? make_backup(service) : 0;
+
+    backup = service->backup;
+    if (r < 0) {
+        service_refuse(request, r, NULL);
+        return;
+    }
+    if (!backup || (message->copy != 0 && message->copy != backup->copy)) {
+        service_refuse(request, FSM_PRECONDITION,
+                       "copy: this replica has it not, or not any more; begin anew");
+        return;
+    }
+    if (message->offset > backup->len) {
+        service_refuse(request, -EINVAL, "offset: behind the end");
+        return;
+    }
+    backup->until_mono_ms = service->deps.mono_ms() + BACKUP_KEPT_MS;
+    left = backup->len - (size_t)message->offset;
+    reply.copy = backup->copy;
+    reply.revision = backup->revision;
+    reply.size = backup->len;
+    reply.data.data = backup->bytes + message->offset;
+    reply.data.len = left < BACKUP_PIECE ? left : BACKUP_PIECE;
+    service_reply(request, &reply.base);
+}
+
+/* A new copy holds everything that was acknowledged before it was asked for. */
+void service_cluster_backup(struct service *service, struct service_request *request)
+{
+    const Xce__V1__BackupRequest *message = (const Xce__V1__BackupRequest *)request->message;
+
+    if (message->copy == 0)
+        service_read(service, request, reply_piece);
+    else
+        reply_piece(service, request);
+}

@@ -1,0 +1,283 @@
+#!/usr/bin/env -S LC_ALL=C.UTF-8 /usr/bin/python3 -B
+"""Three leased as replicas over mutual TLS on loopback: made, grown, used through each, killed, shrunk, backed up."""
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+import unittest
+
+import grpc
+
+import certs
+import peer
+
+LEASECTL = os.path.join(peer.BUILD, "ctl/leasectl")
+
+
+class Replica(peer.Leased):
+    """One of the three; its port is its own as long as the test runs."""
+
+    def __init__(self, cluster, name, engine="raft"):
+        self.name, self.port = name, certs.free_port()
+        folder = os.path.join(cluster.folder, name)
+        os.mkdir(folder)
+        certificate, key = cluster.authority.replica(name, out=os.path.join(cluster.folder, "certs"))
+        super().__init__(self.config(engine, certificate, key, cluster.authority.ca_pem), folder=folder)
+
+    def config(self, engine, certificate, key, ca):
+        return "Engine = %s\nListen = localhost:%d\nCertificate = %s\nKey = %s\nCA = %s\nPrefix = xce-\n" % (
+            engine, self.port, certificate, key, ca)
+
+    def set(self, old, new):
+        with open(self.conf) as f:
+            text = f.read()
+        assert old in text
+        with open(self.conf, "w") as f:
+            f.write(text.replace(old, new))
+
+    @property
+    def address(self):
+        return "localhost:%d" % self.port
+
+    def ctl(self, *args, status=0, timeout="20s"):
+        """leasectl on this replica's socket; what it printed as JSON."""
+        run = subprocess.run([LEASECTL, "--server", "unix:" + self.socket, "--json", "--timeout", timeout, *args],
+                             capture_output=True, text=True)
+        if run.returncode != status:
+            raise AssertionError("%s: leasectl %s: exit %d, %s%s" % (self.name, " ".join(args), run.returncode, run.stdout,
+                                                                     run.stderr))
+        return json.loads(run.stdout) if run.stdout else None
+
+    def status(self):
+        return self.ctl("cluster", "status", timeout="5s")
+
+
+class Cluster(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="xce-cluster.")
+        os.chmod(self.folder, 0o755)
+        self.authority = certs.Certs(self.folder)
+        self.replicas, self.node = [], None
+        self.addCleanup(self.away)
+
+    def away(self):
+        for replica in self.replicas:
+            if replica.process and replica.process.poll() is None:
+                replica.kill()
+        if any(test is self for test, _ in self._outcome.result.failures + self._outcome.result.errors):
+            for replica in self.replicas:
+                print("---- %s\n%s" % (replica.name, replica.said()[-3000:]))
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def replica(self, name, **how):
+        replica = Replica(self, name, **how)
+        self.replicas.append(replica)
+        return replica
+
+    def form(self, n=3):
+        for i in range(n):
+            self.replica("c%d" % (i + 1)).start()
+        first = self.replicas[0]
+        first.ctl("cluster", "init")
+        self.leader(first)
+        for replica in self.replicas[1:]:
+            first.ctl("cluster", "add", replica.name, "--address", replica.address)
+        first.ctl("pool", "create", "main", "--range", "2013265920-2013266943", "--directory-ranges", "none")
+        return self.replicas
+
+    def leader(self, asked=None, among=None):
+        """The replica that all of those that run agree on, waited for."""
+        asked = [asked] if asked else [r for r in self.replicas if r.process.poll() is None]
+        found = []
+
+        def agreed():
+            try:
+                names = {r.status()["leader"] for r in asked}
+            except (AssertionError, json.JSONDecodeError):
+                return False
+            found[:] = [r for r in self.replicas if {r.name} == names and (not among or r in among)]
+            return bool(found)
+
+        peer.until(agreed, what="a leader", seconds=20)
+        return found[0]
+
+    def equal(self):
+        def same():
+            states = [r.status() for r in self.replicas if r.process.poll() is None]
+            return len({(s["revision"], s["digest"], s["applied"]) for s in states}) == 1
+
+        peer.until(same, what="equal digests", seconds=20)
+
+    def speak(self, replica):
+        """The node n1 has looked through itself; its session is at this replica, if it has none."""
+        if not self.node or self.node.ended:
+            self.node_client = replica.client()
+            self.node = peer.Node(self.node_client, name="n1", clean=self.node is not None)
+        if self.node.welcome:
+            self.node.beat()
+
+    def acquire(self, replica, job, timeout=20):
+        """Asked of one replica until it is answered, under one id."""
+        client, request_id, until = replica.client(), os.urandom(16), time.monotonic() + timeout
+        while True:
+            try:
+                return client.acquire(job=job, request_id=request_id, timeout=5).leases[0]
+            except grpc.RpcError as error:
+                unknown = error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
+                if not unknown and "node n1" not in error.details() or time.monotonic() > until:
+                    raise
+                # A refusal is an answer, and would come again under the same id.
+                request_id = request_id if unknown else os.urandom(16)
+                self.speak(replica)
+                time.sleep(0.05)
+
+    def test_three_replicas_serve_each_request(self):
+        self.form()
+        status = self.replicas[1].status()
+        self.assertEqual([m["name"] for m in status["members"]], ["c1", "c2", "c3"])
+        self.assertEqual({m["role"] for m in status["members"]}, {"voter"})
+        self.assertEqual(status["self"], "c2")
+        leases = [self.acquire(r, b"job-" + r.name.encode()) for r in self.replicas]
+        self.assertEqual(len({lease.uid for lease in leases}), 3)
+        for replica in self.replicas:
+            for lease in leases:
+                self.assertEqual(replica.client().get(lease=lease.lease).lease.uid, lease.uid)
+        self.equal()
+
+    def test_leader_killed_nothing_is_lost(self):
+        self.form()
+        kept = {}
+        for i in range(3):
+            leader = self.leader()
+            others = [r for r in self.replicas if r is not leader]
+            for k in range(5):
+                job = b"job-%d-%d" % (i, k)
+                kept[job] = self.acquire(others[0], job).uid
+            leader.kill()
+            self.leader(among=others)
+            kept[b"after-%d" % i] = self.acquire(others[1], b"after-%d" % i).uid
+            leader.start()
+            self.leader()
+        self.equal()
+        for replica in self.replicas:
+            for job, uid in kept.items():
+                self.assertEqual(replica.ctl("show", "--job", job.decode())["uid"], uid)
+
+    def test_minority_refuses_within_the_deadline(self):
+        self.form()
+        leader = self.leader()
+        others = [r for r in self.replicas if r is not leader]
+        for other in others:
+            other.kill()
+        begun = time.monotonic()
+        with self.assertRaises(grpc.RpcError) as caught:
+            leader.client().get(uid=2013265920)
+        self.assertIn(caught.exception.code(), (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED))
+        self.assertLess(time.monotonic() - begun, 12)
+        for other in others:
+            other.start()
+        self.leader()
+        self.acquire(leader, b"healed")
+
+    def test_grows_out_of_a_live_single_replica(self):
+        first = self.replica("c1", engine="sqlite").start()
+        first.ctl("pool", "create", "main", "--range", "2013265920-2013266943", "--directory-ranges", "none")
+        lease = self.acquire(first, b"before")
+        self.assertIn("Engine", str(first.ctl("cluster", "init", status=1)))
+        first.stop()
+        first.set("Engine = sqlite", "Engine = raft")
+        first.start()
+        # It goes on alone until it is told.
+        self.assertEqual(first.status()["engine"], "sqlite")
+        self.assertEqual(first.client().get(lease=lease.lease).lease.uid, lease.uid)
+        first.ctl("cluster", "init")
+        self.leader(first)
+        self.assertEqual(first.status()["engine"], "raft")
+        self.assertEqual(first.client().get(lease=lease.lease).lease.uid, lease.uid)
+        self.assertEqual(first.ctl("history", str(lease.uid))["history"][0]["lease"], lease.lease)
+        second = self.replica("c2").start()
+        first.ctl("cluster", "add", "c2", "--address", second.address)
+        self.equal()
+        self.assertEqual(second.client().get(lease=lease.lease).lease.epoch, lease.epoch)
+        # And it is never taken for the single one again.
+        first.stop()
+        first.set("Engine = raft", "Engine = sqlite")
+        first.start(wait=False)
+        self.assertNotEqual(first.process.wait(timeout=20), 0)
+        self.assertIn("must be raft", first.said())
+
+    def test_growing_survives_a_crash_at_any_moment(self):
+        first = self.replica("c1").start()
+        first.stop()
+        first.set("Engine = raft", "Engine = sqlite")
+        shutil.rmtree(os.path.join(first.state, "raft"))
+        first.start()
+        first.ctl("pool", "create", "main", "--range", "2013265920-2013266943", "--directory-ranges", "none")
+        lease = self.acquire(first, b"before")
+        first.stop()
+        first.set("Engine = sqlite", "Engine = raft")
+        first.start()
+        first.ctl("cluster", "init")
+        for i in range(8):
+            time.sleep(0.02 * i)
+            first.kill()
+            first.start()
+        self.leader(first)
+        self.assertEqual(first.client().get(lease=lease.lease).lease.uid, lease.uid)
+        self.assertEqual(len(first.ctl("list", "--all")["leases"]), 1)
+
+    def test_wiped_replica_is_refused_and_added_anew(self):
+        self.form()
+        leader = self.leader()
+        lost = [r for r in self.replicas if r is not leader][0]
+        lost.kill()
+        shutil.rmtree(lost.state)
+        lost.start()
+        peer.until(lambda: "it was wiped" in leader.said() + lost.said(), what="the refusal", seconds=10)
+        self.assertEqual(lost.status()["self"], None)
+        self.assertIn("wiped", str(leader.ctl("cluster", "add", lost.name, "--address", lost.address, status=1)))
+        leader.ctl("cluster", "remove", lost.name)
+        leader.ctl("cluster", "add", lost.name, "--address", lost.address)
+        self.equal()
+        self.assertEqual(lost.status()["self"], lost.name)
+
+    def test_transfer_and_restart_of_the_leader_lose_no_request(self):
+        self.form()
+        leader = self.leader()
+        to = [r for r in self.replicas if r is not leader][0]
+        self.assertEqual(leader.ctl("cluster", "transfer", to.name)["leader"], to.name)
+        self.assertIs(self.leader(), to)
+        self.acquire(leader, b"after")
+        # Who stops hands over.
+        to.stop()
+        rest = [r for r in self.replicas if r is not to]
+        self.leader(among=rest)
+        to.start()
+        self.equal()
+
+    def test_backup_is_a_whole_copy(self):
+        self.form(1)
+        self.acquire(self.replicas[0], b"one")
+        file = os.path.join(self.folder, "backup")
+        before = self.replicas[0].status()["revision"]
+        said = self.replicas[0].ctl("cluster", "backup", file)
+        self.assertEqual(os.path.getsize(file), said["bytes"])
+        self.assertEqual(os.stat(file).st_mode & 0o777, 0o600)
+        self.assertTrue(before <= said["revision"] <= self.replicas[0].status()["revision"])
+
+    def test_strangers_are_no_replicas(self):
+        self.form(1)
+        first = self.replicas[0]
+        for certificate, key in (self.authority.issue("user", "alice"), self.authority.issue("node", "n1")):
+            run = subprocess.run(["openssl", "s_client", "-connect", "127.0.0.1:%d" % first.port, "-alpn", "xce-raft/1",
+                                  "-cert", certificate, "-key", key, "-CAfile", self.authority.ca_pem, "-tls1_3"],
+                                 input=b"", capture_output=True, timeout=20)
+            self.assertNotIn(b"XCER", run.stdout)
+        peer.until(lambda: "refused" in first.said(), what="the refusal in the log", seconds=10)
+        self.leader(first)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
