@@ -27,8 +27,8 @@ struct call {
     size_t request_len;
     int64_t deadline_ms; /* loop time, as all below */
     int64_t tried_ms;    /* when this attempt began */
-    int64_t
-        out_of_reach_ms; /* since when no server could be reached; 0 = one can, as far as known */
+    /* since when no server could be reached; 0 = one can, as far as is known */
+    int64_t out_of_reach_ms;
     int64_t backoff_ms;
     struct call_attempt *attempt; /* TRYING */
     struct loop_timer *pause;     /* PAUSED: backoff; TRYING: not started */

@@ -35,8 +35,8 @@ struct xce_client {
     bool request_seen;                  /* a server may have seen it */
     unsigned calling_back;              /* inside a callback of our caller */
     bool doomed, closing;               /* freed in a callback; being freed */
-    int64_t cluster_ms,
-        cluster_seen_ms; /* newest cluster time seen in a reply, and when (loop time) */
+    /* newest cluster time seen in a reply, and when (loop time) */
+    int64_t cluster_ms, cluster_seen_ms;
     uint64_t random;
     char message[XCE_MESSAGE_MAX];
 };

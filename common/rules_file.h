@@ -11,9 +11,9 @@
  *     user:alice = look, operator
  *     group:Physics Dept. = scheduler
  *
- * Rights are for "Service/Method", all methods of a service, or all there are, the latter two with an asterisk; so are local
- * users, and users, for all of them. The last "=" of a line divides it. Form, names and limits are checked here, each error with its line; whether roles and
- * methods exist is leased's to say. One thread per object. */
+ * A right is for a method ("Service/Method"), or with an asterisk for all methods of a service, or for all there are; an
+ * asterisk for all local users, or all users, too. The last "=" of a line divides it. Form, names and limits are checked
+ * here, each error with its line; whether roles and methods exist is leased's to say. One thread per object. */
 #ifndef XCE_COMMON_RULES_FILE_H
 #define XCE_COMMON_RULES_FILE_H
 

@@ -176,8 +176,8 @@ void doctor_check_nscd(struct doctor *doctor)
         if (!caches(copy, databases[i]))
             continue;
         cached = true;
-        /* noded empties its caches at each change. But what nscd has looked up before the change, and is still asking the next
-         * service about, it keeps after that: up to its time to live, ten minutes, old and wrong. */
+        /* noded empties its caches at each change. But what nscd was asking a service about at
+         * that moment it keeps after that: up to its time to live, ten minutes, old and wrong. */
         doctor_found(doctor, SEVERITY_ERROR, "nscd",
                      "in /etc/nscd.conf: enable-cache passwd no, enable-cache group no; or remove "
                      "nscd",

@@ -1,5 +1,5 @@
-/* The verbs of leasectl: an entry of this form each, in a file of its own (cmd_node_change.c has those that are one but for the
- * call). */
+/* The verbs of leasectl: an entry of this form each, in a file of its own (cmd_node_change.c has those that differ by the
+ * call alone). */
 #ifndef XCE_CTL_VERB_H
 #define XCE_CTL_VERB_H
 

@@ -53,8 +53,8 @@ enum {
     MAP_SAME = 0,
     MAP_REPLACED = 1, /* there is a new file now; readers have been told */
     MAP_NOT_HELD = 2, /* the uid holds another epoch, or none */
-    MAP_DAMAGED =
-        3, /* somebody else wrote over the file or cut it short: only a new writer helps */
+    /* somebody else wrote over the file or cut it short: only a new writer helps */
+    MAP_DAMAGED = 3,
 };
 
 /* Give the map this shape: nothing to do, or a new file with all records whose uid is in a new range too, and the same

@@ -19,8 +19,8 @@
 
 enum collide_kind {
     COLLIDE_UIDS = 1, /* each uid, its gid, and the name that epoch gives it (epoch 0: no name) */
-    COLLIDE_RANGE =
-        2, /* uids[0].uid..uids[1].uid: every entry that can be listed, id maps, login.defs */
+    /* uids[0].uid..uids[1].uid: every entry that can be listed, id maps, login.defs */
+    COLLIDE_RANGE = 2,
     COLLIDE_RANGE_FILES = 3, /* the same without services that may take long */
 };
 

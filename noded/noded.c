@@ -458,8 +458,8 @@ static void clean_take(struct noded *n)
         (void)fs_sync_parent(AT_FDCWD, n->clean_path);
 }
 
-/* What the map holds was told to a node of that name, and of that choice of names: to another one everything is told anew, or it
- * would go on from a revision whose changes were not meant for it. */
+/* What the map holds was told to a node of that name and that Mirror=. To another one everything is told anew, or it would
+ * go on from a revision whose changes were not meant for it. */
 static void name_take(struct noded *n)
 {
     auto_free char *text = NULL;

@@ -1,7 +1,7 @@
 /* The inside of struct noded, shared by noded.c and its parts: each part is a group of members and the functions below it.
  *
- * One thread: the loop's. What blocks is a job on a thread of the pool, at most one of each kind at a time; a job has a struct
- * of its own and touches nothing of struct noded but what is said here. */
+ * One thread: the loop's. What blocks is a job on a thread of the pool, at most one of each kind at a time; a job has a
+ * struct of its own and touches nothing of struct noded but what is said here. */
 #ifndef XCE_NODED_NODED_INSIDE_H
 #define XCE_NODED_NODED_INSIDE_H
 

@@ -134,7 +134,8 @@ enum {
     STATE_POOL_CHANGED = 1, /* new, or with another range: unchecked now */
 };
 
-/* Add or change; check in it is not looked at, notes are taken when it is new or changed. STATE_POOL_*; -ENOBUFS more than XCE_RANGES_MAX. */
+/* Add or change; check in it is not looked at, notes are taken when it is new or changed.
+ * STATE_POOL_*; -ENOBUFS more than XCE_RANGES_MAX. */
 int state_pool_set(struct state *state, const struct state_pool *pool);
 void state_pool_gone(struct state *state, const char *name);
 void state_pool_checked(struct state *state, const char *name, bool passed);
@@ -176,8 +177,8 @@ void state_flush(struct state *state, int64_t now_ms, bool may_sweep);
 enum state_standing {
     STANDS_NOT = 0,  /* no lease has the uid here */
     STANDS_HERE = 1, /* member, granted or active, admission open, in the map */
-    STANDS_SWEPT =
-        2, /* ended here, and leased has not seen our CLEAN: the sweeps' business; it can not become free */
+    /* ended here, and leased has not seen our CLEAN: the sweeps' business; it can not become free */
+    STANDS_SWEPT = 2,
     STANDS_NAMED = 3, /* only its name is here, or it was clean already */
 };
 

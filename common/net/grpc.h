@@ -179,9 +179,9 @@ enum {
     GRPC_METADATA_MAX = 32,
 };
 
-/* Start a call. timeout_ms <= 0 = none; path and metadata (NULL = none) are copied. 0; -ENOMEM; -EAGAIN limits.streams are open;
- * -EINVAL more than GRPC_METADATA_MAX; -EPIPE the channel is closed. A failure to connect comes as UNAVAILABLE
- * through end. */
+/* Start a call. timeout_ms <= 0 = none; path and metadata (NULL = none) are copied. 
+ * 0; -ENOMEM; -EAGAIN limits.streams are open; -EINVAL more than GRPC_METADATA_MAX; -EPIPE the channel is closed. A failure
+ * to connect comes as UNAVAILABLE through end. */
 int grpc_request_start(struct grpc_channel *channel, const char *path, int64_t timeout_ms,
                        const struct grpc_metadata *metadata,
                        const struct grpc_request_events *events, void *arg,

@@ -46,8 +46,8 @@ struct h2_limits {
     size_t header_list_bytes;
     unsigned streams;
     size_t window_bytes; /* of a stream; the connection's is four times that */
-    size_t
-        send_queue_bytes; /* of a connection: more than that makes every stream wait for writable */
+    /* of a connection: more than that makes every stream wait for writable */
+    size_t send_queue_bytes;
     int64_t handshake_ms;
     int64_t idle_ms;      /* 0 = never */
     int64_t keepalive_ms; /* below 0 = never */
@@ -103,8 +103,8 @@ struct h2_stream {
     size_t low_bytes;    /* writable again when no more than this is queued */
     size_t parked_bytes; /* received, not consumed */
     size_t uncredited;   /* consumed, window not given back yet */
-    uint64_t
-        sent_at; /* what the transport must have written for the peer to have seen the request */
+    /* what the transport must have written for the peer to have seen the request */
+    uint64_t sent_at;
     bool request_sent : 1;
     bool request_seen : 1; /* once closed */
     bool responded : 1;    /* header block submitted */

@@ -55,9 +55,9 @@ XCE_API const char *xce_code_name(int code);
 /* All zero = the defaults. */
 struct xce_client_options {
     /* Where leased is: "unix:/run/xce/leased.sock", or "ctl1:7623" over TLS (then the configuration or XCE_CERT, XCE_KEY
-     * and XCE_CA name the files of a certificate, its key, and the CA of the servers); several, any of which may be asked, with commas between. NULL: the
-     * environment variable XCE_SERVER (not in a set-id process), else Server= of the configuration, else
-     * XCE_SERVER_DEFAULT. */
+     * and XCE_CA name the files of a certificate, its key, and the CA of the servers); several, any of which may be asked,
+     * with commas between. NULL: the environment variable XCE_SERVER (not in a set-id process), else Server= of the
+     * configuration, else XCE_SERVER_DEFAULT. */
     const char *server;
     /* NULL: XCE_CONF_DEFAULT, which may be missing; else it must be there. */
     const char *conf;

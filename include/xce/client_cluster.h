@@ -65,8 +65,8 @@ struct xce_pool {
     const struct xce_blocked *blocked; /* at most 1000 */
     size_t n_blocked;
     uint64_t revision;
-    int64_t
-        next_due_ms; /* wall time when the next uid becomes free if nothing hinders it; 0 = not known */
+    /* wall time when the next uid becomes free if nothing hinders it; 0 = not known */
+    int64_t next_due_ms;
 };
 
 struct xce_pools {

@@ -85,8 +85,8 @@ struct xce_lease {
     int64_t changed_ms; /* wall time of the last change of state */
     uint64_t revision;  /* of the last change */
     const char *home, *shell;
-    const char *
-        end_cause; /* release, expired, revoked, refused, ready-timeout, member-lost, stray; "" while live */
+    /* release, expired, revoked, refused, ready-timeout, member-lost, stray; "" while live */
+    const char *end_cause;
 };
 
 struct xce_leases {
@@ -226,8 +226,8 @@ XCE_API int xce_lease_history(struct xce_client *client, const struct xce_call *
 
 enum xce_event_kind {
     XCE_EVENT_LEASE = 1, /* a lease changed; the last one of a lease has state XCE_FREE */
-    XCE_EVENT_SKIPPED =
-        2, /* changes up to revision are lost; a whole list follows: forget what is not in it */
+    /* changes up to revision are lost; a whole list follows: forget what is not in it */
+    XCE_EVENT_SKIPPED = 2,
     XCE_EVENT_LISTED = 3, /* a lease of the list */
     XCE_EVENT_SYNCED = 4, /* the list is complete and shows everything up to revision */
 };

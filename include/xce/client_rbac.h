@@ -21,9 +21,9 @@ enum xce_scope {
 XCE_API const char *xce_scope_word(int scope);
 
 struct xce_right {
-    const char
-        *method; /* "LeaseService/Get", or with an asterisk for all of a service, or of all */
-    int scope;   /* enum xce_scope: own or all */
+    /* "LeaseService/Get"; with an asterisk for the method all of that service; "*" alone: all there are */
+    const char *method;
+    int scope; /* enum xce_scope: own or all */
 };
 
 struct xce_role {

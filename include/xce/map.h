@@ -66,8 +66,8 @@ enum xce_map_writer_state {
 
 /* State of a record: the lease's, in the numbers of the API. Those that have a name on this machine are named 1..5. */
 enum xce_map_lease {
-    XCE_MAP_NONE =
-        0, /* never leased, or retired: no name. The epoch stays: no lower one is ever written again. */
+    /* never leased, or retired: no name. The epoch stays: no lower one is ever written again. */
+    XCE_MAP_NONE = 0,
     XCE_MAP_GRANTED = 1,
     XCE_MAP_ACTIVE = 2,
     XCE_MAP_DRAINING = 3,
@@ -157,12 +157,12 @@ struct xce_map_header {
     uint32_t synced;   /* 2056  1: noded had caught up with the cluster when it wrote revision */
     uint32_t writer;   /* 2060  enum xce_map_writer_state */
     uint64_t beat_boot_ms; /* 2064  CLOCK_BOOTTIME when noded was last alive */
-    uint64_t
-        heard_boot_ms; /* 2072  and when it sent the last heartbeat that a leader answered; 0 = none */
+    /* 2072  and when it sent the last heartbeat that a leader answered; 0 = none */
+    uint64_t heard_boot_ms;
     uint32_t writer_starts; /* 2080  processes that have written this file */
     uint32_t zero2;         /* 2084 */
-    uint8_t
-        incarnation[32]; /* 2088  of the cluster's state that revision belongs to, zeros behind */
+    /* 2088  of the cluster's state that revision belongs to, zeros behind */
+    uint8_t incarnation[32];
     uint8_t zero3[2176 - 2120];
 
     /* The record that is being changed, or was last. */

@@ -17,10 +17,10 @@
 #include <stdint.h>
 
 enum wal_verdict {
-    WAL_NONE =
-        1, /* no file, nothing in it but zeros, or a header that is not one: SQLite reads nothing of it */
-    WAL_WHOLE =
-        2, /* all of it, or all but the last transaction, which was torn or never finished */
+    /* no file, nothing in it but zeros, or a header that is not one: SQLite reads nothing of it */
+    WAL_NONE = 1,
+    /* all of it, or all but the last transaction, which was torn or never finished */
+    WAL_WHOLE = 2,
     WAL_DAMAGED = 3, /* SQLite would drop commits that had been synced */
 };
 

@@ -43,8 +43,8 @@ struct command_entry {
     Xce__V1__Command **commands; /* in the arena */
 };
 
-/* 0; -EBADMSG not an entry, *what says why (static); FSM_UNSUPPORTED another version; -ENOMEM, -ENOBUFS of the arena. The arena is reset first;
- * the result lives in it and does not point into bytes. */
+/* 0; -EBADMSG not an entry, *what says why (static); FSM_UNSUPPORTED another version; -ENOMEM, -ENOBUFS of the arena.
+ * The arena is reset first; the result lives in it and does not point into bytes. */
 int command_entry_decode(struct pb_arena *arena, const uint8_t *bytes, size_t len,
                          struct command_entry *ret, const char **what);
 

@@ -37,8 +37,8 @@ enum fsm_code {
     FSM_QUOTA = 9,          /* max-per-owner */
     FSM_UNSUPPORTED = 10,   /* version or command not known at this feature level */
     FSM_IGNORED = 11,       /* report of an older session, and the like */
-    FSM_NOT_READY =
-        12, /* acquire with wait: a member refused, was late or was lost; nothing is held */
+    /* acquire with wait: a member refused, was late or was lost; nothing is held */
+    FSM_NOT_READY = 12,
 };
 
 /* Limits. What is above is FSM_INVALID or FSM_EXHAUSTED, with a message that names the limit. */

@@ -35,8 +35,8 @@ struct lease {
     bool all_nodes;     /* asked for as such */
 
     /* derived */
-    uint32_t
-        n_owed; /* members whose proof the state waits for: READY when granted, CLEAN when draining */
+    /* members whose proof the state waits for: READY when granted, CLEAN when draining */
+    uint32_t n_owed;
     uint32_t n_dirty; /* members */
     uint32_t job_hash;
     uint32_t timer_place;
@@ -111,8 +111,8 @@ enum uid_state {
 
 struct uid_slot {
     uint32_t epoch; /* last granted, 0 = never */
-    uint32_t before,
-        after; /* in line: neighbours (index or NO_SLOT); leased: before = number of the lease */
+    /* in line: neighbours (index or NO_SLOT); leased: before = number of the lease */
+    uint32_t before, after;
 };
 
 struct owner_count {

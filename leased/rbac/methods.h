@@ -38,8 +38,8 @@ struct method_row {
 enum method_kind {
     METHOD_READ = 0,
     METHOD_USE = 1, /* changes something of a lease's holder */
-    METHOD_ACT =
-        2, /* an administrator's act; what is not known to be one of the others is one, too */
+    /* an administrator's act; what is not known to be one of the others is one, too */
+    METHOD_ACT = 2,
 };
 
 enum method_kind methods_kind(const char *name);

@@ -20,8 +20,8 @@ struct username {
 };
 
 enum {
-    USERNAME_NONE =
-        1, /* no such account; a name that is longer than PRINCIPAL_NAME_MAX counts as none */
+    /* no such account; a name that is longer than PRINCIPAL_NAME_MAX counts as none */
+    USERNAME_NONE = 1,
 };
 
 /* Find the account of name, or with NULL of uid. 0 *ret is set; USERNAME_NONE; -errno no answer can be had. May block; on

@@ -45,8 +45,8 @@ struct session {
     uint64_t looked; /* version of the look-ahead sent last */
     struct hub_subscription *subscription;
     bool full; /* the stream takes no more for now */
-    bool
-        listing; /* a full list is under way: the node does not hold everything up to anything yet */
+    /* a full list is under way: the node does not hold everything up to anything yet */
+    bool listing;
     struct session *next, **place;
 };
 

@@ -1,10 +1,14 @@
-/* Files by owner, in the folders where anybody may write and in all that is mounted at or below them, also what a mount hides.
+/* Files by owner, in the folders where anybody may write and in all that is mounted at or below them, also what a mount
+ * hides. docs/decisions/0013 says why so.
  *
- * Each root is looked at in a copy of the machine's mount namespace. There the mounts are taken off from the top: walk one that
- * has nothing on it any more, unmount it, go on with what it hid; the root comes last, bare. What is mounted meanwhile appears
- * in the copy and is met by a walk, or by the next turn. Then the mount that the root lies on goes, too, for what it hid at
- * that path, and so on up to the machine's own root. A file system that a server answers for is never touched, since that may
- * hang for ever: it is a finding as long as it is there. */
+ * Each root is looked at in a copy of the machine's mount namespace:
+ *
+ *     take off the mounts at and below it, from the top:  walk one that is bare ─▶ unmount it ─▶ go on with what it hid
+ *     walk the root itself, bare now
+ *     unmount what holds the root, and begin again with what that hid at the same path, up to the machine's own root
+ *
+ * What is mounted meanwhile appears in the copy and is met by a walk, or by the next turn. A file system that a server
+ * answers for is never touched, since that may hang for ever: it is a finding as long as it is there. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -63,8 +67,8 @@ static void mounts_forget(struct root *root)
     }
     root->n_mounts = 0;
     root->holder_len = 0;
-    root->holder =
-        MOUNT_LOCAL; /* the machine's own root, of whatever type: with it hangs everything */
+    /* The machine's own root, of whatever type: with it hangs everything. */
+    root->holder = MOUNT_LOCAL;
 }
 
 static void mount_note(struct sweep *sweep, const struct mount_entry *entry, void *arg)

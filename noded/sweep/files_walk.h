@@ -1,5 +1,5 @@
-/* The files of one tree on one mount, by owner: no mount is crossed, no link followed, memory is bounded however large, deep or
- * hostile the tree. Nothing else may be mounted in it: whoever calls has taken that away. */
+/* The files of one tree on one mount, by owner: no mount is crossed, no link followed, memory is bounded however large, deep
+ * or hostile the tree. Nothing else may be mounted in it: whoever calls has taken that away. */
 #ifndef XCE_NODED_SWEEP_FILES_WALK_H
 #define XCE_NODED_SWEEP_FILES_WALK_H
 

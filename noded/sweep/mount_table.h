@@ -9,8 +9,8 @@ struct sweep;
 /* One line; its strings live as long as the call of the function that is told of it. */
 struct mount_entry {
     uint64_t id, parent; /* as statx gives them */
-    char *
-        root; /* what of the file system is mounted: "/", or "ipc:[4026531839]" of nsfs; as it is written there */
+    /* what of the file system is mounted: "/", or "ipc:[4026531839]" of nsfs; as it is written there */
+    char *root;
     char *path;    /* the mount point */
     char *type;    /* "ext4", "fuse.sshfs" */
     char *options; /* of the file system: "rw,user_id=0,group_id=0" */

@@ -62,8 +62,8 @@ struct sweep_places {
 };
 
 enum sweep_stages {
-    SWEEP_SLICES = 1
-                   << 0, /* what runs below our own slice of the uid: killed without any question */
+    /* what runs below our own slice of the uid: killed without any question */
+    SWEEP_SLICES = 1 << 0,
     SWEEP_RUNNING = 1 << 1, /* units first, then processes: what could still make files */
     SWEEP_LYING = 1 << 2,   /* all the rest */
 };
