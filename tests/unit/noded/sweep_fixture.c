@@ -151,3 +151,21 @@ bool fixture_exists(const char *path)
 
     return lstat(path, &st) == 0;
 }
+
+const char *fixture_in(const struct fixture *f, const char *name)
+{
+    static char memory[4][512];
+    static unsigned turn;
+    char *path = memory[turn++ % 4];
+
+    (void)snprintf(path, sizeof(memory[0]), "%s/%s", f->dir, name);
+    return path;
+}
+
+void fixture_assert_clean(const struct fixture *f)
+{
+    const struct sweep_finding *finding = sweep_verdict(&f->sweep, f->uids[0]);
+
+    if (finding)
+        fail_msg("%s: %s", reason_word(finding->reason), finding->detail);
+}

@@ -42,5 +42,10 @@ bool fixture_alive(pid_t pid);
 void fixture_file(const char *path, uint32_t uid, uint32_t gid, mode_t mode);
 void fixture_folder(const char *path, uint32_t uid, uint32_t gid, mode_t mode);
 bool fixture_exists(const char *path);
+/* "<dir>/name": valid for the next three calls. */
+const char *fixture_in(const struct fixture *f, const char *name);
+
+/* Nothing of the first uid was found; else what was is said. */
+void fixture_assert_clean(const struct fixture *f);
 
 #endif

@@ -236,14 +236,6 @@ static void sweep_it(struct fixture *f)
     sweep_run(&f->sweep, SWEEP_RUNNING);
 }
 
-static void assert_clean(struct fixture *f)
-{
-    const struct sweep_finding *finding = sweep_verdict(&f->sweep, f->uids[0]);
-
-    if (finding)
-        fail_msg("%s: %s", reason_word(finding->reason), finding->detail);
-}
-
 static void proc_each_holder_is_found_and_killed(void **state)
 {
     struct fixture *f = fixture_get(state);
@@ -278,7 +270,7 @@ static void proc_each_holder_is_found_and_killed(void **state)
             fail_msg("not found: %s", holders[i].name);
         f->sweep.remove = true;
         sweep_it(f);
-        assert_clean(f);
+        fixture_assert_clean(f);
         if (fixture_reap(pids[i]) != SIGKILL)
             fail_msg("not killed: %s", holders[i].name);
     }
@@ -299,7 +291,7 @@ static void proc_in_a_user_namespace_is_found_and_killed(void **state)
     assert_non_null(sweep_verdict(&f->sweep, f->uids[0]));
     f->sweep.remove = true;
     sweep_it(f);
-    assert_clean(f);
+    fixture_assert_clean(f);
     assert_int_equal(kill(pid, SIGKILL), 0);
     (void)fixture_reap(pid);
 }
@@ -314,7 +306,7 @@ static void proc_fork_bomb_ends(void **state)
         if (!sweep_verdict(&f->sweep, f->uids[0]))
             break;
     }
-    assert_clean(f);
+    fixture_assert_clean(f);
     assert_int_equal(fixture_reap(pid), SIGKILL);
 }
 
@@ -339,7 +331,7 @@ static void chain_ends(struct fixture *f, void (*of)(void), const char *name)
     if (!dead)
         fail_msg("%s: it does not end", name);
     sweep_it(f);
-    assert_clean(f);
+    fixture_assert_clean(f);
     assert_true(fixture_alive(father));
     assert_int_equal(kill(father, SIGKILL), 0);
     (void)fixture_reap(father);
@@ -378,7 +370,7 @@ static void proc_two_at_the_same_uid_do_not_meet(void **state)
     assert_int_equal(pthread_create(&thread, NULL, sweep_meanwhile, f), 0);
     for (int i = 0; i < 50; i++) {
         sweep_it(f);
-        assert_clean(f);
+        fixture_assert_clean(f);
     }
     assert_int_equal(pthread_join(thread, &found), 0);
     assert_null(found);
@@ -404,7 +396,7 @@ static void proc_that_stops_whoever_has_its_uid_ends(void **state)
         if (!sweep_verdict(&f->sweep, f->uids[0]))
             break;
     }
-    assert_clean(f);
+    fixture_assert_clean(f);
     assert_int_equal(fixture_reap(pid), SIGKILL);
 }
 
@@ -417,7 +409,7 @@ static void proc_zombie_does_not_count(void **state)
     assert_int_equal(kill(pid, SIGKILL), 0);
     assert_int_equal(waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT), 0);
     sweep_it(f);
-    assert_clean(f);
+    fixture_assert_clean(f);
     assert_int_equal(f->sweep.n_removed, 0);
     (void)fixture_reap(pid);
 }
@@ -429,7 +421,7 @@ static void proc_of_others_lives_on(void **state)
     pid_t group = fixture_plant(become_group, f->uids[1]);
 
     sweep_it(f);
-    assert_clean(f);
+    fixture_assert_clean(f);
     assert_true(fixture_alive(other));
     assert_true(fixture_alive(group));
     f->list.uids = &f->uids[1];
@@ -489,7 +481,7 @@ static void proc_file_server_at_work_lives_on(void **state)
     pid_t pid = fixture_plant(become_server, f->uids[0]);
 
     sweep_it(f);
-    assert_clean(f);
+    fixture_assert_clean(f);
     assert_true(fixture_alive(pid));
     assert_int_equal(kill(pid, SIGKILL), 0);
     (void)fixture_reap(pid);
@@ -503,7 +495,7 @@ static void proc_traced_is_killed(void **state)
     assert_int_equal(ptrace(PTRACE_SEIZE, pid, NULL, NULL), 0);
     assert_int_equal(ptrace(PTRACE_INTERRUPT, pid, NULL, NULL), 0);
     sweep_it(f);
-    assert_clean(f);
+    fixture_assert_clean(f);
     /* First the stop of the tracer, if it came so far. */
     for (int status; waitpid(pid, &status, __WALL) == pid && WIFSTOPPED(status);)
         (void)ptrace(PTRACE_CONT, pid, NULL, NULL);

@@ -1,0 +1,453 @@
+/* Files at, below and under mounts, and mounts of the uid: each test in a mount namespace of its own. */
+#include "tests/unit/noded/sweep_fixture.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void sweep_it(struct fixture *f)
+{
+    sweep_run(&f->sweep, SWEEP_LYING);
+}
+
+/* Call test in a child with a mount namespace of its own, where it may mount as it likes. */
+static void in_namespace(struct fixture *f, void (*test)(struct fixture *f))
+{
+    int status;
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+            _exit(99);
+        test(f);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    if (status != 0)
+        fail_msg("in the mount namespace: %s %d",
+                 WIFSIGNALED(status) ? "signal" : "the check in line",
+                 WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+}
+
+/* In the child, where cmocka's own checks would go on with the parent's tests. */
+#define CHECK(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            print_error("%s:%d: %s\n", __FILE__, __LINE__, #condition);                            \
+            _exit(1);                                                                              \
+        }                                                                                          \
+    } while (0)
+
+static bool clean(struct fixture *f)
+{
+    const struct sweep_finding *finding;
+
+    sweep_it(f);
+    finding = sweep_verdict(&f->sweep, f->uids[0]);
+    if (finding)
+        print_message("%s: %s\n", reason_word(finding->reason), finding->detail);
+    return !finding;
+}
+
+static bool dirty(struct fixture *f, enum reason reason, const char *says)
+{
+    const struct sweep_finding *finding;
+
+    sweep_it(f);
+    finding = sweep_verdict(&f->sweep, f->uids[0]);
+    if (finding && (finding->reason != reason || !strstr(finding->detail, says)))
+        print_message("%s: %s\n", reason_word(finding->reason), finding->detail);
+    return finding && finding->reason == reason && strstr(finding->detail, says);
+}
+
+/* The id of what is mounted at name; 0 = nothing. */
+static uint64_t mounted(const struct fixture *f, const char *name)
+{
+    struct statx st, up;
+
+    CHECK(statx(AT_FDCWD, fixture_in(f, name), 0, STATX_MNT_ID, &st) == 0);
+    CHECK(statx(AT_FDCWD, f->dir, 0, STATX_MNT_ID, &up) == 0);
+    return st.stx_mnt_id == up.stx_mnt_id ? 0 : st.stx_mnt_id;
+}
+
+static void tmpfs_at(const struct fixture *f, const char *name)
+{
+    if (!fixture_exists(fixture_in(f, name)))
+        fixture_folder(fixture_in(f, name), 0, 0, 0755);
+    CHECK(mount("none", fixture_in(f, name), "tmpfs", 0, "size=64k,mode=1777") == 0);
+}
+
+static void mount_is_swept(struct fixture *f)
+{
+    uint32_t u = f->uids[0];
+    uint64_t id;
+
+    tmpfs_at(f, "mnt");
+    fixture_folder(fixture_in(f, "mnt/tree"), u, u, 0700);
+    fixture_file(fixture_in(f, "mnt/tree/inside"), u, u, 0600);
+    fixture_file(fixture_in(f, "mnt/root"), 0, 0, 0600);
+    id = mounted(f, "mnt");
+    f->sweep.remove = false;
+    CHECK(dirty(f, REASON_FILE, ""));
+    CHECK(fixture_exists(fixture_in(f, "mnt/tree/inside")));
+    f->sweep.remove = true;
+    CHECK(clean(f));
+    CHECK(!fixture_exists(fixture_in(f, "mnt/tree")));
+    CHECK(fixture_exists(fixture_in(f, "mnt/root")));
+    CHECK(id && mounted(f, "mnt") == id);
+}
+
+static void files_of_a_mount_below_are_removed(void **state)
+{
+    in_namespace(fixture_get(state), mount_is_swept);
+}
+
+static void hidden_are_swept(struct fixture *f)
+{
+    uint32_t u = f->uids[0];
+    uint64_t id;
+
+    fixture_folder(fixture_in(f, "mnt"), 0, 0, 0755);
+    fixture_file(fixture_in(f, "mnt/lowest"), u, u, 0600);
+    tmpfs_at(f, "mnt");
+    fixture_file(fixture_in(f, "mnt/middle"), u, u, 0600);
+    tmpfs_at(f, "mnt");
+    fixture_file(fixture_in(f, "mnt/upper"), u, u, 0600);
+    tmpfs_at(f, "mnt/in it");
+    fixture_file(fixture_in(f, "mnt/in it/inside"), u, u, 0600);
+    id = mounted(f, "mnt");
+    CHECK(clean(f));
+    CHECK(f->sweep.n_removed == 4);
+    CHECK(mounted(f, "mnt") == id);
+    CHECK(!fixture_exists(fixture_in(f, "mnt/in it/inside")));
+    CHECK(!fixture_exists(fixture_in(f, "mnt/upper")));
+    CHECK(umount(fixture_in(f, "mnt/in it")) == 0);
+    CHECK(umount(fixture_in(f, "mnt")) == 0);
+    CHECK(!fixture_exists(fixture_in(f, "mnt/middle")));
+    CHECK(umount(fixture_in(f, "mnt")) == 0);
+    CHECK(!fixture_exists(fixture_in(f, "mnt/lowest")));
+}
+
+static void files_hidden_by_mounts_are_removed(void **state)
+{
+    in_namespace(fixture_get(state), hidden_are_swept);
+}
+
+static void hidden_under_the_root_are_swept(struct fixture *f)
+{
+    uint32_t u = f->uids[0];
+    char sub[128];
+
+    fixture_folder(fixture_in(f, "root"), 0, 0, 0755);
+    fixture_file(fixture_in(f, "root/under"), u, u, 0600);
+    tmpfs_at(f, "root");
+    fixture_file(fixture_in(f, "root/over"), u, u, 0600);
+    /* The root is a folder of a mount that hides another such folder. */
+    fixture_folder(fixture_in(f, "up"), 0, 0, 0755);
+    fixture_folder(fixture_in(f, "up/sub"), 0, 0, 0755);
+    fixture_file(fixture_in(f, "up/sub/hidden"), u, u, 0600);
+    tmpfs_at(f, "up");
+    fixture_folder(fixture_in(f, "up/sub"), 0, 0, 0755);
+    fixture_file(fixture_in(f, "up/sub/seen"), u, u, 0600);
+    (void)snprintf(sub, sizeof(sub), "%s/up/sub", f->dir);
+    f->roots[0] = sub;
+    CHECK(clean(f));
+    CHECK(f->sweep.n_removed == 2);
+    CHECK(umount(fixture_in(f, "up")) == 0);
+    CHECK(!fixture_exists(fixture_in(f, "up/sub/hidden")));
+    (void)snprintf(sub, sizeof(sub), "%s/root", f->dir);
+    CHECK(clean(f));
+    CHECK(f->sweep.n_removed == 4);
+    CHECK(umount(fixture_in(f, "root")) == 0);
+    CHECK(!fixture_exists(fixture_in(f, "root/under")));
+    /* And by a link. */
+    fixture_file(fixture_in(f, "root/under"), u, u, 0600);
+    tmpfs_at(f, "root");
+    CHECK(symlink(sub, fixture_in(f, "link")) == 0);
+    (void)snprintf(sub, sizeof(sub), "%s/link", f->dir);
+    CHECK(clean(f));
+    CHECK(umount(fixture_in(f, "root")) == 0);
+    CHECK(!fixture_exists(fixture_in(f, "root/under")));
+}
+
+static void files_hidden_at_and_above_the_root_are_removed(void **state)
+{
+    in_namespace(fixture_get(state), hidden_under_the_root_are_swept);
+}
+
+/* The mount point, under the mount, is the uid's. To remove it would unmount what the machine has mounted there. */
+static void mount_point_goes_to_root(struct fixture *f)
+{
+    uint32_t u = f->uids[0];
+    struct stat st;
+
+    fixture_folder(fixture_in(f, "mnt"), u, u, 0700);
+    tmpfs_at(f, "mnt");
+    fixture_file(fixture_in(f, "file"), u, u, 0600);
+    fixture_file(fixture_in(f, "other"), 0, 0, 0600);
+    CHECK(mount(fixture_in(f, "other"), fixture_in(f, "file"), NULL, MS_BIND, NULL) == 0);
+    CHECK(clean(f));
+    CHECK(mounted(f, "mnt") && mounted(f, "file"));
+    CHECK(umount(fixture_in(f, "mnt")) == 0 && umount(fixture_in(f, "file")) == 0);
+    CHECK(stat(fixture_in(f, "mnt"), &st) == 0 && st.st_uid == 0 && st.st_gid == 0);
+    CHECK(stat(fixture_in(f, "file"), &st) == 0 && st.st_uid == 0 && st.st_gid == 0);
+}
+
+static void files_under_a_mount_lose_the_uid_and_leave_it_mounted(void **state)
+{
+    in_namespace(fixture_get(state), mount_point_goes_to_root);
+}
+
+static void top_of_a_mount_is_dirty(struct fixture *f)
+{
+    uint32_t u = f->uids[0];
+
+    tmpfs_at(f, "mnt");
+    CHECK(chown(fixture_in(f, "mnt"), u, u) == 0);
+    CHECK(dirty(f, REASON_MOUNT, "/mnt"));
+    CHECK(umount(fixture_in(f, "mnt")) == 0);
+    CHECK(clean(f));
+    fixture_file(fixture_in(f, "file"), 0, 0, 0600);
+    fixture_file("/dev/shm/xce-test-mounted", u, u, 0600);
+    CHECK(mount("/dev/shm/xce-test-mounted", fixture_in(f, "file"), NULL, MS_BIND, NULL) == 0);
+    CHECK(unlink("/dev/shm/xce-test-mounted") == 0);
+    CHECK(clean(f)); /* nobody can open it any more but through this: a file without a name */
+}
+
+static void files_mount_of_the_uid_is_dirty(void **state)
+{
+    in_namespace(fixture_get(state), top_of_a_mount_is_dirty);
+}
+
+static void bind_mounts_are_swept_once(struct fixture *f)
+{
+    uint32_t u = f->uids[0];
+
+    fixture_folder(fixture_in(f, "a"), u, u, 0700);
+    fixture_file(fixture_in(f, "a/file"), u, u, 0600);
+    fixture_folder(fixture_in(f, "b"), 0, 0, 0755);
+    fixture_folder(fixture_in(f, "all"), 0, 0, 0755);
+    CHECK(mount(fixture_in(f, "a"), fixture_in(f, "b"), NULL, MS_BIND, NULL) == 0);
+    CHECK(mount(f->dir, fixture_in(f, "all"), NULL, MS_BIND | MS_REC, NULL) == 0);
+    CHECK(clean(f));
+    CHECK(f->sweep.n_removed == 2);
+    CHECK(!fixture_exists(fixture_in(f, "a")));
+}
+
+static void files_seen_through_bind_mounts_are_removed(void **state)
+{
+    in_namespace(fixture_get(state), bind_mounts_are_swept_once);
+}
+
+static void read_only_is_dirty(struct fixture *f)
+{
+    uint32_t u = f->uids[0];
+
+    tmpfs_at(f, "mnt");
+    CHECK(clean(f));
+    fixture_file(fixture_in(f, "mnt/kept"), u, u, 0600);
+    CHECK(mount(NULL, fixture_in(f, "mnt"), NULL, MS_REMOUNT | MS_RDONLY | MS_BIND, NULL) == 0);
+    CHECK(dirty(f, REASON_FILE, "Read-only file system"));
+    CHECK(fixture_exists(fixture_in(f, "mnt/kept")));
+}
+
+static void files_of_a_read_only_mount_are_dirty(void **state)
+{
+    in_namespace(fixture_get(state), read_only_is_dirty);
+}
+
+/* A FUSE file system whose server never answers: whoever touches it hangs. */
+static int fuse_at(const struct fixture *f, const char *name, uint32_t uid, const char *more)
+{
+    char options[128];
+    int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+
+    if (fd < 0)
+        return -1;
+    if (!fixture_exists(fixture_in(f, name)))
+        fixture_folder(fixture_in(f, name), 0, 0, 0755);
+    (void)snprintf(options, sizeof(options), "fd=%d,rootmode=40000,user_id=%u,group_id=0%s", fd,
+                   uid, more);
+    CHECK(mount("never", fixture_in(f, name), "fuse.never", 0, options) == 0);
+    return fd;
+}
+
+static void served_is_dirty_and_does_not_hang(struct fixture *f)
+{
+    char sub[128];
+    uint32_t u = f->uids[0];
+
+    (void)alarm(20); /* hanging, it would be for ever */
+    fixture_folder(fixture_in(f, "mnt"), 0, 0, 0755);
+    fixture_file(fixture_in(f, "mnt/under"), u, u, 0600);
+    if (fuse_at(f, "mnt", 1000, ",allow_other") < 0)
+        _exit(0); /* a kernel without FUSE */
+    CHECK(dirty(f, REASON_SCAN_FAILED, "fuse.never is not entered"));
+    (void)snprintf(sub, sizeof(sub), "%s/mnt/below", f->dir);
+    f->roots[0] = sub;
+    CHECK(dirty(f, REASON_SCAN_FAILED, "on a file system that is not entered"));
+    f->roots[0] = f->dir;
+    CHECK(umount2(fixture_in(f, "mnt"), MNT_DETACH) == 0);
+    CHECK(clean(f));
+    CHECK(!fixture_exists(fixture_in(f, "mnt/under")));
+    /* Nobody but user 1000 may look into this one: not a job either. */
+    CHECK(fuse_at(f, "mnt", 1000, "") >= 0);
+    CHECK(clean(f));
+    CHECK(umount2(fixture_in(f, "mnt"), MNT_DETACH) == 0);
+}
+
+static void files_of_a_server_that_is_dead_are_dirty(void **state)
+{
+    in_namespace(fixture_get(state), served_is_dirty_and_does_not_hang);
+}
+
+static void kernels_own_are_passed_over(struct fixture *f)
+{
+    uint32_t u = f->uids[0];
+
+    fixture_folder(fixture_in(f, "proc"), 0, 0, 0755);
+    CHECK(mount("proc", fixture_in(f, "proc"), "proc", 0, NULL) == 0);
+    fixture_file(fixture_in(f, "proc-file"), u, u, 0600);
+    CHECK(clean(f));
+    CHECK(mounted(f, "proc") && !fixture_exists(fixture_in(f, "proc-file")));
+}
+
+static void files_of_the_kernel_are_nobodys(void **state)
+{
+    in_namespace(fixture_get(state), kernels_own_are_passed_over);
+}
+
+/* Of another process group, so that who looks into it asks for a mount that never comes. */
+static bool autofs_at(const struct fixture *f, const char *name)
+{
+    char options[128];
+    int ends[2];
+    pid_t pid = fork();
+
+    if (pid == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (;;)
+            (void)pause();
+    }
+    CHECK(setpgid(pid, 0) == 0 && pipe2(ends, O_CLOEXEC) == 0);
+    fixture_folder(fixture_in(f, name), 0, 0, 0755);
+    (void)snprintf(options, sizeof(options), "fd=%d,pgrp=%d,minproto=5,maxproto=5,direct", ends[1],
+                   (int)pid);
+    return mount("never", fixture_in(f, name), "autofs", 0, options) == 0;
+}
+
+static void automount_is_not_triggered(struct fixture *f)
+{
+    (void)alarm(20);
+    if (!autofs_at(f, "auto"))
+        _exit(0); /* a kernel without it */
+    CHECK(dirty(f, REASON_SCAN_FAILED, "autofs is not entered"));
+    CHECK(umount(fixture_in(f, "auto")) == 0);
+    CHECK(clean(f));
+}
+
+static void files_behind_an_automount_are_dirty(void **state)
+{
+    in_namespace(fixture_get(state), automount_is_not_triggered);
+}
+
+/* Another process of the namespace mounts and unmounts all the while, over a file of the uid. */
+static void mounts_come_and_go(struct fixture *f)
+{
+    uint32_t u = f->uids[0];
+    pid_t pid;
+
+    CHECK(mount(NULL, "/", NULL, MS_REC | MS_SHARED, NULL) == 0);
+    fixture_folder(fixture_in(f, "mnt"), 0, 0, 0755);
+    pid = fork();
+    if (pid == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        for (;;)
+            if (mount("none", fixture_in(f, "mnt"), "tmpfs", 0, "size=64k") == 0)
+                (void)umount2(fixture_in(f, "mnt"), MNT_DETACH);
+    }
+    for (int i = 0; i < 300; i++) {
+        char name[32];
+        (void)snprintf(name, sizeof(name), "mnt/%d", i);
+        fixture_file(fixture_in(f, name), u, u, 0600); /* in the one or the other */
+        sweep_it(f);
+    }
+    CHECK(kill(pid, SIGKILL) == 0 && waitpid(pid, NULL, 0) == pid);
+    CHECK(clean(f));
+    while (umount2(fixture_in(f, "mnt"), MNT_DETACH) == 0) {
+    }
+    CHECK(rmdir(fixture_in(f, "mnt")) == 0);
+}
+
+static void files_under_mounts_that_come_and_go_are_removed(void **state)
+{
+    in_namespace(fixture_get(state), mounts_come_and_go);
+}
+
+/* In a namespace of its own the child mounts, with options that name the uid; the parent sweeps there from outside. */
+static void files_mounted_for_the_uid_are_detached(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    uint32_t u = f->uids[0];
+    char options[64], namespace[64], table[64], line[512];
+    int ready[2], status;
+    char c;
+    pid_t pid;
+
+    fixture_folder(fixture_in(f, "mnt of it"), 0, 0, 0755);
+    (void)snprintf(options, sizeof(options), "size=64k,uid=%u,gid=%u", u, u);
+    assert_return_code(pipe2(ready, O_CLOEXEC), errno);
+    pid = fork();
+    if (pid == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+            mount("none", fixture_in(f, "mnt of it"), "tmpfs", 0, options) < 0 ||
+            write(ready[1], "x", 1) != 1)
+            _exit(1);
+        for (;;)
+            (void)pause();
+    }
+    assert_int_equal(read(ready[0], &c, 1), 1);
+    (void)snprintf(namespace, sizeof(namespace), "/proc/%d/ns/mnt", pid);
+    f->places.mount_namespace = namespace;
+    sweep_it(f);
+    fixture_assert_clean(f);
+    assert_int_equal(f->sweep.n_removed, 1);
+    (void)snprintf(table, sizeof(table), "/proc/%d/mounts", pid);
+    FILE *file = fopen(table, "re");
+    while (fgets(line, sizeof(line), file))
+        assert_null(strstr(line, options));
+    (void)fclose(file);
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+}
+
+int main(void)
+{
+#define SWEEP_TEST(fn) cmocka_unit_test_setup_teardown(fn, fixture_setup, fixture_teardown)
+    const struct CMUnitTest tests[] = {
+        SWEEP_TEST(files_of_a_mount_below_are_removed),
+        SWEEP_TEST(files_hidden_by_mounts_are_removed),
+        SWEEP_TEST(files_hidden_at_and_above_the_root_are_removed),
+        SWEEP_TEST(files_under_a_mount_lose_the_uid_and_leave_it_mounted),
+        SWEEP_TEST(files_mount_of_the_uid_is_dirty),
+        SWEEP_TEST(files_seen_through_bind_mounts_are_removed),
+        SWEEP_TEST(files_of_a_read_only_mount_are_dirty),
+        SWEEP_TEST(files_of_a_server_that_is_dead_are_dirty),
+        SWEEP_TEST(files_of_the_kernel_are_nobodys),
+        SWEEP_TEST(files_behind_an_automount_are_dirty),
+        SWEEP_TEST(files_under_mounts_that_come_and_go_are_removed),
+        SWEEP_TEST(files_mounted_for_the_uid_are_detached),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
