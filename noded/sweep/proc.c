@@ -105,39 +105,42 @@ static void report(struct proc_walk *w, uint32_t id, pid_t pid, const struct pro
                     (int)(st->name_len < 32 ? st->name_len : 32), st->name);
 }
 
-/* Every id of one thread that is meant; *ret_uid the first. */
+/* A look at one thread, and what it has shown so far. */
+struct thread_look {
+    struct proc_walk *w;
+    pid_t pid;
+    const struct proc_status *status;
+    enum bears bears;
+    uint32_t uid; /* the first id that is meant */
+};
+
+static void id_look(struct thread_look *look, uint32_t id, enum bears how)
+{
+    if (!sweep_wants(look->w->sweep, id))
+        return;
+    if (look->bears == BEARS_NOT)
+        look->uid = id;
+    look->bears = how > look->bears ? how : look->bears;
+    report(look->w, id, look->pid, look->status);
+}
+
 static enum bears status_bears(struct proc_walk *w, pid_t pid, struct proc_status *st,
                                uint32_t *ret_uid)
 {
-    enum bears bears = BEARS_NOT;
+    struct thread_look look = {.w = w, .pid = pid, .status = st};
     uint32_t group;
 
     if (st->state == 'Z' || st->state == 'X' || uids_is_helper(pid))
         return BEARS_NOT;
     for (int i = 0; i < 4; i++) {
-        if (sweep_wants(w->sweep, st->uids[i])) {
-            enum bears how = i < 3 ? BEARS_OWN : BEARS_ON_LOAN;
-            if (bears == BEARS_NOT)
-                *ret_uid = st->uids[i];
-            bears = how > bears ? how : bears;
-            report(w, st->uids[i], pid, st);
-        }
-        if (sweep_wants(w->sweep, st->gids[i])) {
-            if (bears == BEARS_NOT)
-                *ret_uid = st->gids[i];
-            bears = bears ? bears : BEARS_ON_LOAN;
-            report(w, st->gids[i], pid, st);
-        }
+        id_look(&look, st->uids[i], i < 3 ? BEARS_OWN : BEARS_ON_LOAN);
+        id_look(&look, st->gids[i], BEARS_ON_LOAN);
     }
-    while (proc_next_group(st, &group)) {
-        if (!sweep_wants(w->sweep, group))
-            continue;
-        if (bears == BEARS_NOT)
-            *ret_uid = group;
-        bears = bears ? bears : BEARS_ON_LOAN;
-        report(w, group, pid, st);
-    }
-    return bears;
+    while (proc_next_group(st, &group))
+        id_look(&look, group, BEARS_ON_LOAN);
+    if (look.bears > BEARS_NOT)
+        *ret_uid = look.uid;
+    return look.bears;
 }
 
 /* One thread. -ENOENT, -ESRCH gone; -errno could not look; else enum bears. */
@@ -242,6 +245,7 @@ static void process_end(struct proc_walk *w, pid_t pid)
 static void process_look(struct proc_walk *w, pid_t pid)
 {
     uint32_t uid = 0;
+    /* Asked before the look as well as in it: a helper may end, or begin, meanwhile. */
     int r = uids_is_helper(pid) ? BEARS_NOT : process_bears(w, pid, &uid);
 
     if (r < 0 && !gone(r))
