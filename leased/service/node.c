@@ -6,6 +6,7 @@
 #include "common/err.h"
 #include "common/text.h"
 #include "leased/service/internal.h"
+#include "leased/service/report.h"
 #include "leased/service/session.h"
 #include "leased/service/tell.h"
 #include "leased/service/ticker.h"
@@ -117,7 +118,7 @@ static void verb_done(struct service *service, struct service_request *request,
 _Static_assert(offsetof(Xce__V1__NodeVerbRequest, node) == offsetof(Xce__V1__FenceRequest, node),
                "verb_done reads either");
 
-/* Checked words of a verb; NULL: refused. */
+/* Whether the words of a verb are good; else it is refused. */
 static bool check_words(struct service_request *request, const ProtobufCBinaryData *node,
                         const ProtobufCBinaryData *reason)
 {
@@ -132,7 +133,7 @@ static bool check_words(struct service_request *request, const ProtobufCBinaryDa
 }
 
 static void propose_verb(struct service *service, struct service_request *request,
-                         Xce__V1__NodeVerb verb)
+                         Xce__V1__NodeVerb verb, service_then_fn then)
 {
     const Xce__V1__NodeVerbRequest *message = (const Xce__V1__NodeVerbRequest *)request->message;
     Xce__V1__Command command = XCE__V1__COMMAND__INIT;
@@ -145,22 +146,22 @@ static void propose_verb(struct service *service, struct service_request *reques
     change.reason = message->reason;
     command.kind_case = XCE__V1__COMMAND__KIND_NODE_VERB;
     command.node_verb = &change;
-    service_propose(service, request, message->request, &command, verb_done);
+    service_propose(service, request, message->request, &command, then);
 }
 
 void service_node_drain(struct service *service, struct service_request *request)
 {
-    propose_verb(service, request, XCE__V1__NODE_VERB__NODE_VERB_DRAIN);
+    propose_verb(service, request, XCE__V1__NODE_VERB__NODE_VERB_DRAIN, verb_done);
 }
 
 void service_node_undrain(struct service *service, struct service_request *request)
 {
-    propose_verb(service, request, XCE__V1__NODE_VERB__NODE_VERB_UNDRAIN);
+    propose_verb(service, request, XCE__V1__NODE_VERB__NODE_VERB_UNDRAIN, verb_done);
 }
 
 void service_node_cordon(struct service *service, struct service_request *request)
 {
-    propose_verb(service, request, XCE__V1__NODE_VERB__NODE_VERB_CORDON);
+    propose_verb(service, request, XCE__V1__NODE_VERB__NODE_VERB_CORDON, verb_done);
 }
 
 /* A node that is forgotten has no answer but its name. */
@@ -185,28 +186,7 @@ static void forgotten(struct service *service, struct service_request *request,
 
 void service_node_forget(struct service *service, struct service_request *request)
 {
-    const Xce__V1__NodeVerbRequest *message = (const Xce__V1__NodeVerbRequest *)request->message;
-    Xce__V1__Command command = XCE__V1__COMMAND__INIT;
-    Xce__V1__CmdNodeVerb change = XCE__V1__CMD_NODE_VERB__INIT;
-
-    if (!check_words(request, &message->node, &message->reason))
-        return;
-    change.node = message->node;
-    change.verb = XCE__V1__NODE_VERB__NODE_VERB_FORGET;
-    change.reason = message->reason;
-    command.kind_case = XCE__V1__COMMAND__KIND_NODE_VERB;
-    command.node_verb = &change;
-    service_propose(service, request, message->request, &command, forgotten);
-}
-
-static bool is_id(const ProtobufCBinaryData *id)
-{
-    if (id->len != 32)
-        return false;
-    for (size_t i = 0; i < id->len; i++)
-        if (!memchr("0123456789abcdef", id->data[i], 16))
-            return false;
-    return true;
+    propose_verb(service, request, XCE__V1__NODE_VERB__NODE_VERB_FORGET, forgotten);
 }
 
 void service_node_fence(struct service *service, struct service_request *request)
@@ -221,7 +201,7 @@ void service_node_fence(struct service *service, struct service_request *request
         service_refuse(request, -EINVAL, "reason: say why, it is kept");
         return;
     }
-    if (!is_id(&message->machine_id) || !is_id(&message->boot_id)) {
+    if (!report_is_id(&message->machine_id) || !report_is_id(&message->boot_id)) {
         service_refuse(request, -EINVAL,
                        "machine_id, boot_id: 32 lowercase hex digits each (leasectl node show)");
         return;

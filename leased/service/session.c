@@ -7,6 +7,7 @@
 #include "common/log.h"
 #include "common/text.h"
 #include "leased/service/internal.h"
+#include "leased/service/report.h"
 #include "leased/service/tell.h"
 #include "leased/service/ticker.h"
 #include "leased/service/wire.h"
@@ -19,8 +20,6 @@
 #define AHEAD_POOL    32
 #define AHEAD_MAX     1024
 #define LOOK_EVERY_MS 1000
-#define ID_LEN        32
-#define PROOFS_MAX    (1u << 20)
 
 /* hello ─▶ CmdHello applied ─▶ welcome, pools, changes since resume (or all) ─▶ reports, heartbeats, ... ─▶ ended */
 enum stage {
@@ -212,69 +211,6 @@ static void pump(void *arg)
 
 /* ---- hello ---- */
 
-static bool is_id(const ProtobufCBinaryData *id)
-{
-    if (id->len != ID_LEN)
-        return false;
-    for (size_t i = 0; i < id->len; i++)
-        if (!memchr("0123456789abcdef", id->data[i], 16))
-            return false;
-    return true;
-}
-
-static int check_hello(const Xce__V1__Hello *hello, struct err *err)
-{
-    int r = text_check_node((const char *)hello->node.data, hello->node.len, err);
-
-    if (r < 0)
-        return r;
-    if (!is_id(&hello->machine_id) || !is_id(&hello->boot_id))
-        return err_set(err, -EINVAL, "machine_id, boot_id: 32 lowercase hex digits each");
-    if (hello->n_proofs > PROOFS_MAX)
-        return err_set(err, -EINVAL, "proofs: %zu of them, at most %u", hello->n_proofs,
-                       PROOFS_MAX);
-    return 0;
-}
-
-/* The words of item i of a list of what. */
-static int check_words(const char *what, size_t i, const ProtobufCBinaryData *reason,
-                       const ProtobufCBinaryData *detail, struct err *err)
-{
-    int r = text_require("reason", reason->data, reason->len, TEXT_NOTE_MAX, err);
-
-    if (r == 0)
-        r = text_require("detail", detail->data, detail->len, TEXT_NOTE_MAX, err);
-    return r < 0 ? err_prefix(err, r, "%s[%zu]", what, i) : 0;
-}
-
-static int convert_members(Xce__V1__MemberReport *const *from, size_t n, Xce__V1__CmdMember ***ret,
-                           struct err *err)
-{
-    /* One block: the pointers, then what they point to. */
-    Xce__V1__CmdMember **pointers = calloc(n ? n : 1, sizeof *pointers + sizeof **pointers);
-    Xce__V1__CmdMember *items = (Xce__V1__CmdMember *)(void *)(pointers + n);
-
-    if (!pointers)
-        return -ENOMEM;
-    for (size_t i = 0; i < n; i++) {
-        int r = check_words("members", i, &from[i]->reason, &from[i]->detail, err);
-
-        if (r < 0) {
-            free(pointers);
-            return r;
-        }
-        xce__v1__cmd_member__init(&items[i]);
-        items[i].uid = from[i]->uid;
-        items[i].epoch = from[i]->epoch;
-        items[i].kind = from[i]->kind;
-        items[i].reason = from[i]->reason;
-        items[i].detail = from[i]->detail;
-        pointers[i] = &items[i];
-    }
-    *ret = pointers;
-    return 0;
-}
-
 /* Follow the feed; whether the node will get a full list is told by what the hub gives first. */
 static int subscribe(struct session *session, bool *ret_full)
 {
@@ -390,12 +326,12 @@ static void said_hello(struct session *session, const Xce__V1__Hello *hello)
     Xce__V1__CmdHello say = XCE__V1__CMD_HELLO__INIT;
     const uint8_t *incarnation = fsm_incarnation(service_fsm(session->service));
     struct err err = {{0}};
-    int r = check_hello(hello, &err);
+    int r = report_check_hello(hello, &err);
 
     if (r == 0)
         r = check_own(session, hello, &err);
     if (r == 0)
-        r = convert_members(hello->proofs, hello->n_proofs, &say.proofs, &err);
+        r = report_members(hello->proofs, hello->n_proofs, &say.proofs, &err);
     if (r < 0) {
         finish(session, r, *err.text ? err.text : NULL);
         return;
@@ -438,23 +374,6 @@ static void reported(int r, const struct fsm_outcome *outcome, void *arg)
         finish(session, (int)outcome->code, outcome->message);
 }
 
-static int check_pools(const Xce__V1__Report *report, struct err *err)
-{
-    int r = 0;
-
-    if (report->n_pools > FSM_POOLS_MAX)
-        return err_set(err, -EINVAL, "pools: %zu of them, at most %d", report->n_pools,
-                       FSM_POOLS_MAX);
-    for (size_t i = 0; r == 0 && i < report->n_pools; i++) {
-        const ProtobufCBinaryData *pool = &report->pools[i]->pool;
-
-        r = text_check_pool((const char *)pool->data, pool->len, err);
-        if (r < 0)
-            r = err_prefix(err, r, "pools[%zu]", i);
-    }
-    return r;
-}
-
 static void warn_pools(const struct session *session, const Xce__V1__Report *report)
 {
     for (size_t i = 0; i < report->n_pools; i++) {
@@ -470,43 +389,17 @@ static void warn_pools(const struct session *session, const Xce__V1__Report *rep
     }
 }
 
-static int convert_blocks(const Xce__V1__Report *report, Xce__V1__CmdBlock ***ret, struct err *err)
-{
-    size_t n = report->n_blocks;
-    Xce__V1__CmdBlock **pointers = calloc(n ? n : 1, sizeof *pointers + sizeof **pointers);
-    Xce__V1__CmdBlock *items = (Xce__V1__CmdBlock *)(void *)(pointers + n);
-
-    if (!pointers)
-        return -ENOMEM;
-    for (size_t i = 0; i < n; i++) {
-        const Xce__V1__BlockReport *block = report->blocks[i];
-        int r = check_words("blocks", i, &block->reason, &block->detail, err);
-
-        if (r < 0) {
-            free(pointers);
-            return r;
-        }
-        xce__v1__cmd_block__init(&items[i]);
-        items[i].uid = block->uid;
-        items[i].reason = block->reason;
-        items[i].detail = block->detail;
-        pointers[i] = &items[i];
-    }
-    *ret = pointers;
-    return 0;
-}
-
 static void said_report(struct session *session, const Xce__V1__Report *report)
 {
     Xce__V1__Command command = XCE__V1__COMMAND__INIT;
     Xce__V1__CmdReport say = XCE__V1__CMD_REPORT__INIT;
     struct err err = {{0}};
-    int r = check_pools(report, &err);
+    int r = report_check_pools(report, &err);
 
     if (r == 0)
-        r = convert_members(report->members, report->n_members, &say.members, &err);
+        r = report_members(report->members, report->n_members, &say.members, &err);
     if (r == 0)
-        r = convert_blocks(report, &say.blocks, &err);
+        r = report_blocks(report->blocks, report->n_blocks, &say.blocks, &err);
     if (r == 0)
         warn_pools(session, report);
     if (r < 0) {
