@@ -192,13 +192,17 @@ static void health(int r, const char *what, void *arg)
         rpc_server_serving(server->rpc, !server->refusing);
 }
 
+/* One whose history lags is no good leader: no lease is granted there. */
 static void history_health(int r, const char *what, void *arg)
 {
-    (void)arg;
+    struct server *server = arg;
+
     if (r < 0)
         log_error(LOG_FIELDS(.message_id = LOG_ID_DISK), "history: %s", what);
     else
         log_notice(LOG_FIELDS(.message_id = LOG_ID_DISK), "history is written again");
+    if (r < 0 && server->replicated && server->leading && !server->stopping)
+        replica_transfer(server->engine, NULL, handed_over, server);
 }
 
 static uint64_t history_written(void *arg)

@@ -269,16 +269,32 @@ static void asked(int r, uint64_t id, const char *why, void *arg)
     submitted(change, raft_add(&replica->raft, &change->req, id, change->address, changed));
 }
 
+/* Who is to be asked instead, as far as we know. */
+static const char *not_leading(const struct replica *replica, char why[static ENGINE_WHY_MAX])
+{
+    char name[REPLICA_NAME_MAX + 1], address[REPLICA_ADDRESS_MAX + 1];
+    const char *text;
+    raft_id leader;
+
+    raft_leader((struct raft *)&replica->raft, &leader, &text);
+    if (leader != 0 && leader != replica->identity.id && raft_address_split(text, name, address))
+        (void)snprintf(why, ENGINE_WHY_MAX, "%s leads: ask there (--server %s)", name, address);
+    else
+        (void)snprintf(why, ENGINE_WHY_MAX, "nobody leads now: ask again");
+    return why;
+}
+
 static struct member_change *change_new(struct replica *replica, enum change_kind kind,
                                         const char *name, replica_done_fn done, void *arg)
 {
     struct member_change *change;
+    char room[ENGINE_WHY_MAX];
     const char *why = NULL;
     int r = 0;
 
     if (replica->closing || !replica->engine.leading) {
         r = replica->closing ? -ECANCELED : -EAGAIN;
-        why = "this replica does not lead";
+        why = not_leading(replica, room);
     } else if (replica->change) {
         r = -EBUSY;
         why = "another change of the members is under way";
@@ -385,12 +401,13 @@ void replica_transfer(struct engine *engine, const char *name, replica_done_fn d
 {
     struct replica *replica = replica_of(engine);
     const struct raft_server *server = name ? find(replica, name) : NULL;
+    char room[ENGINE_WHY_MAX];
     const char *why = NULL;
     int r = 0;
 
     if (replica->closing || !replica->ruling) {
         r = replica->closing ? -ECANCELED : -EAGAIN;
-        why = "this replica does not lead";
+        why = not_leading(replica, room);
     } else if (replica->transferring) {
         r = -EBUSY;
         why = "it is being handed over already";

@@ -243,6 +243,19 @@ class Cluster(unittest.TestCase):
         self.equal()
         self.assertEqual(lost.status()["self"], lost.name)
 
+    def test_changes_are_for_the_leader_and_any_list_of_servers_finds_it(self):
+        self.form()
+        leader = self.leader()
+        other = [r for r in self.replicas if r is not leader][0]
+        said = other.ctl("cluster", "remove", "nobody", status=4, timeout="2s")
+        self.assertIn("%s leads" % leader.name, said["error"]["message"])
+        servers = ",".join("unix:" + r.socket for r in self.replicas)
+        for name in (other.name, leader.name):
+            run = subprocess.run([LEASECTL, "--server", servers, "--json", "cluster", "transfer", name], capture_output=True,
+                                 text=True, timeout=30)
+            self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
+            self.assertEqual(self.leader().name, name)
+
     def test_transfer_and_restart_of_the_leader_lose_no_request(self):
         self.form()
         leader = self.leader()
