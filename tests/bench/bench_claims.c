@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "common/pb.h"
+#include "tests/bench/claim.h"
 #include "tests/bench/claims_rig.h"
 #include "tests/bench/load.h"
 #include "xce/v1/lease.pb-c.h"
@@ -27,7 +27,6 @@
 #define TURN        200 /* samples of each kind in a turn */
 #define WARM_UP     2000
 #define SECONDS     1.5
-#define ISSUED_LEN  5
 #define RSS_LEASES  65536
 #define RSS_BATCH   1024
 
@@ -50,79 +49,9 @@ static const char *const names[N_FIGURES] = {
 struct bench {
     struct rig rig;
     struct load load;
-    struct pb_arena arena;
-    /* The request, packed; its id is at id_at, its issued_at_ms, in ISSUED_LEN bytes, at issued_at. */
-    uint8_t request[256];
-    size_t request_len, id_at, issued_at;
-    int64_t now_ms; /* cluster time by the last reply */
-    uint64_t next;
+    struct claim claim;
+    uint64_t next_batch;
 };
-
-/* ---- claims ---- */
-
-static void pack_request(struct bench *bench)
-{
-    Xce__V1__AcquireRequest ask = XCE__V1__ACQUIRE_REQUEST__INIT;
-    Xce__V1__RequestId request = XCE__V1__REQUEST_ID__INIT;
-    Xce__V1__LeaseSpec spec = XCE__V1__LEASE_SPEC__INIT, *specs[] = {&spec};
-    ProtobufCBinaryData node = {strlen(RIG_NODE), (uint8_t *)RIG_NODE};
-    uint8_t id[16];
-    const uint8_t *at;
-
-    memset(id, 0xee, sizeof id);
-    request.id = (ProtobufCBinaryData){sizeof id, id};
-    request.issued_at_ms = 1 << 28; /* ISSUED_LEN bytes of a varint */
-    spec.lifetime_case = XCE__V1__LEASE_SPEC__LIFETIME_TTL_MS;
-    spec.ttl_ms = 3600000;
-    spec.nodes = &node;
-    spec.n_nodes = 1;
-    ask.request = &request;
-    ask.leases = specs;
-    ask.n_leases = 1;
-    bench->request_len = xce__v1__acquire_request__pack(&ask, bench->request);
-    at = memmem(bench->request, bench->request_len, id, sizeof id);
-    bench->id_at = (size_t)(at - bench->request);
-    bench->issued_at = bench->id_at + sizeof id + 1;
-}
-
-/* As clients do: the time of the last reply, as a varint of a fixed length (the high groups may be zero). */
-static void put_issued(struct bench *bench)
-{
-    uint8_t *to = bench->request + bench->issued_at;
-    uint64_t value = (uint64_t)bench->now_ms;
-
-    for (int i = 0; i < ISSUED_LEN; i++, value >>= 7)
-        to[i] = (uint8_t)((value & 0x7f) | (i < ISSUED_LEN - 1 ? 0x80 : 0));
-}
-
-static size_t ask(uint8_t bytes[static LOAD_REQUEST_MAX], void *arg)
-{
-    struct bench *bench = arg;
-
-    memcpy(bench->request + bench->id_at, &bench->next, sizeof bench->next);
-    put_issued(bench);
-    bench->next++;
-    memcpy(bytes, bench->request, bench->request_len);
-    return bench->request_len;
-}
-
-/* A client reads what it was given. */
-static bool claimed(const uint8_t *data, size_t len, void *arg)
-{
-    struct bench *bench = arg;
-    ProtobufCMessage *message;
-    const Xce__V1__AcquireReply *reply;
-    bool good;
-
-    if (pb_unpack(&bench->arena, &xce__v1__acquire_reply__descriptor, data, len, &message, NULL) <
-        0)
-        return false;
-    reply = (const Xce__V1__AcquireReply *)message;
-    good = reply->n_leases == 1 && reply->leases[0]->uid >= FIRST_UID;
-    bench->now_ms = reply->info->now_ms;
-    pb_arena_reset(&bench->arena);
-    return good;
-}
 
 static double append_once(int fd)
 {
@@ -160,15 +89,8 @@ static void measure_serial(struct bench *bench, double *ret_serial, double *ret_
 
 static void open_channels(struct bench *bench)
 {
-    bench->load = (struct load){
-        .loop = bench->rig.loop,
-        .path = "/xce.v1.LeaseService/Acquire",
-        .timeout_ms = 20000,
-        .ask = ask,
-        .answered = claimed,
-        .arg = bench,
-        .n_channels = CONNECTIONS,
-    };
+    claim_load(&bench->claim, bench->rig.loop, &bench->load);
+    bench->load.n_channels = CONNECTIONS;
     for (unsigned i = 0; i < CONNECTIONS; i++)
         if (grpc_channel_new(bench->rig.loop, bench->rig.target, NULL, &bench->load.channels[i]) <
             0)
@@ -200,8 +122,9 @@ static void acquire_batch(struct bench *bench)
     ProtobufCBinaryData node = {strlen(RIG_NODE), (uint8_t *)RIG_NODE};
     uint8_t id[16] = {0};
 
-    memcpy(id, &bench->next, sizeof bench->next);
-    bench->next++;
+    memcpy(id, &bench->next_batch, sizeof bench->next_batch);
+    id[15] = 1; /* of none of the claims */
+    bench->next_batch++;
     request.id = (ProtobufCBinaryData){sizeof id, id};
     for (size_t i = 0; i < RSS_BATCH; i++) {
         xce__v1__lease_spec__init(&specs[i]);
@@ -313,8 +236,7 @@ int main(int argc, char **argv)
     if (n < 1 || n > ROUNDS_MAX)
         return usage();
     rig_init(&bench->rig, dir);
-    pb_arena_init(&bench->arena, PB_ARENA_MAX);
-    pack_request(bench);
+    claim_init(&bench->claim, FIRST_UID);
     for (size_t i = 0; i < n; i++) {
         measure_round(bench, value);
         for (enum figure f = 0; f < RSS_LEASED; f++)
@@ -328,7 +250,7 @@ int main(int argc, char **argv)
         value[f] = load_median(rounds[f], n);
     measure_memory(bench, value);
     report(value, json);
-    pb_arena_done(&bench->arena);
+    claim_done(&bench->claim);
     rig_done(&bench->rig);
     free(bench);
     return 0;

@@ -1,14 +1,17 @@
 #include "tests/bench/claims_rig.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <limits.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -246,6 +249,27 @@ void rig_start(struct rig *rig, uint32_t first, uint32_t n_uids)
     make_pool(rig, first, n_uids);
 }
 
+void rig_attach(struct rig *rig, const char *target, struct loop *loop)
+{
+    memset(rig, 0, sizeof *rig);
+    rig->loop = loop;
+    (void)snprintf(rig->target, sizeof rig->target, "%s", target);
+    must(grpc_channel_new(rig->loop, rig->target, NULL, &rig->control), "channel");
+}
+
+unsigned rig_free_port(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof address;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (fd < 0 || bind(fd, (struct sockaddr *)&address, len) < 0 ||
+        getsockname(fd, (struct sockaddr *)&address, &len) < 0)
+        rig_die("a port", strerror(errno));
+    (void)close(fd);
+    return ntohs(address.sin_port);
+}
+
 static void note_closed(void *arg)
 {
     *(bool *)arg = true;
@@ -276,7 +300,8 @@ void rig_stop(struct rig *rig)
     close_channel(rig, &rig->control);
     end_process(&rig->noded, SIGTERM);
     end_process(&rig->leased, SIGTERM);
-    (void)nftw(rig->folder, empty_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+    if (*rig->folder)
+        (void)nftw(rig->folder, empty_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
     rig->welcome = rig->position = 0;
 }
 

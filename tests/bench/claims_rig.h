@@ -33,6 +33,12 @@ void rig_done(struct rig *rig);
 
 /* Start leased on an empty folder, make a pool of n uids. */
 void rig_start(struct rig *rig, uint32_t first, uint32_t n_uids);
+/* The same for a leased that somebody else runs: only calls, and the node. Instead of rig_init; ends with rig_stop. */
+void rig_attach(struct rig *rig, const char *target, struct loop *loop);
+
+/* A port of loopback that is nobody's now. */
+unsigned rig_free_port(void);
+
 /* The node RIG_NODE begins its session and is trusted with leases. It listens, and reports nothing. */
 void rig_node(struct rig *rig);
 /* The same by the real noded, on the folder too. */

@@ -72,21 +72,26 @@ static void ask(struct load *load, struct grpc_channel *channel)
         grpc_request_half_close(request);
 }
 
-static void drain(struct load *load)
+void load_drain(struct load *load)
 {
     while (load->outstanding)
         loop_step(load->loop, 1000);
+}
+
+void load_begin(struct load *load, unsigned outstanding, double seconds)
+{
+    load->n_done = 0;
+    load->until_us = clock_mono_us() + (int64_t)(seconds * 1e6);
+    for (unsigned i = 0; i < outstanding; i++)
+        ask(load, load->channels[i % load->n_channels]);
 }
 
 double load_run(struct load *load, unsigned outstanding, double seconds)
 {
     int64_t began_us = clock_mono_us();
 
-    load->n_done = 0;
-    load->until_us = began_us + (int64_t)(seconds * 1e6);
-    for (unsigned i = 0; i < outstanding; i++)
-        ask(load, load->channels[i % load->n_channels]);
-    drain(load);
+    load_begin(load, outstanding, seconds);
+    load_drain(load);
     return (double)load->n_done * 1e6 / (double)(clock_mono_us() - began_us);
 }
 
@@ -97,7 +102,7 @@ double load_once(struct load *load)
     load->n_done = 0;
     load->until_us = 0;
     ask(load, load->channels[0]);
-    drain(load);
+    load_drain(load);
     return (double)(clock_mono_us() - began_us);
 }
 

@@ -35,6 +35,9 @@ struct load {
 
 /* Answers per second with so many outstanding, for so long; all have ended. */
 double load_run(struct load *load, unsigned outstanding, double seconds);
+/* The two halves of it: begin, without running the loop; run it until nothing is outstanding. */
+void load_begin(struct load *load, unsigned outstanding, double seconds);
+void load_drain(struct load *load);
 /* One call on the first channel; microseconds. */
 double load_once(struct load *load);
 
