@@ -1,4 +1,5 @@
-/* A server for tests of the gRPC layer with foreign clients. usage: grpc_echo SOCKET [STREAMS [MESSAGE-BYTES]]
+/* A server for tests of the gRPC layer with foreign clients. usage: grpc_echo SOCKET [STREAMS [MESSAGE-BYTES]], or
+ * with a listening TCP socket on descriptor 3, grpc_echo tls:CERTIFICATE,KEY,CA ...
  *
  * Messages are plain bytes. Methods of test.Echo:
  *   Unary         gives the message back
@@ -9,7 +10,7 @@
  *   FailLate      the same after one message "x"
  *   Hang          never answers
  *   Ended         how many calls of Hang have ended so far
- *   Who           "UID PID" of the peer
+ *   Who           "UID PID" of the peer; of one by certificate "user alice"
  *   Metadata      the value of the header named by the message
  *   Left          ms until the deadline, "never" without
  *   Close         closes the server in order; what is under way may end for 2 s
@@ -24,6 +25,7 @@
 
 #include "common/net/grpc.h"
 #include "common/net/loop.h"
+#include "common/net/tls_port.h"
 
 enum {
     GRACE_MS = 2000,
@@ -33,6 +35,8 @@ enum {
 struct echo {
     struct loop *loop;
     struct grpc_server *server;
+    struct tls_keys *keys;
+    struct tls_port *port;
     struct loop_signal *term;
     struct loop_poll *input;
     unsigned n_hang_ended;
@@ -174,10 +178,13 @@ static void answer_ended(struct grpc_call *call, struct state *state)
 static void answer_who(struct grpc_call *call, struct state *state)
 {
     const struct grpc_peer *peer = grpc_call_peer(call);
-    char text[64];
+    char text[CERT_WHO_BUF];
 
     (void)state;
-    (void)snprintf(text, sizeof text, "%u %d", peer->local ? peer->uid : (uid_t)-1, peer->pid);
+    if (peer->tls)
+        (void)cert_who(peer->tls, text);
+    else
+        (void)snprintf(text, sizeof text, "%u %d", peer->local ? peer->uid : (uid_t)-1, peer->pid);
     reply(call, text);
 }
 
@@ -214,6 +221,8 @@ static void close_server(struct echo *echo)
     if (echo->closing)
         return;
     echo->closing = true;
+    tls_port_free(echo->port);
+    tls_keys_free(echo->keys);
     grpc_server_close(echo->server, GRACE_MS, server_closed, echo);
 }
 
@@ -295,6 +304,36 @@ static void must(int r, const char *what)
     exit(1);
 }
 
+static void adopt(struct transport *transport, void *arg)
+{
+    grpc_server_adopt(((struct echo *)arg)->server, transport);
+}
+
+static void refused(const char *address, const char *why, void *arg)
+{
+    (void)arg;
+    (void)fprintf(stderr, "%s refused: %s\n", address, why);
+}
+
+/* files: "CERTIFICATE,KEY,CA". */
+static void listen_tls(struct echo *echo, char *files)
+{
+    const struct tls_protocol protocol = {
+        .alpn = TLS_ALPN_GRPC, .kinds = CERT_USER, .accept = adopt, .arg = echo};
+    struct tls_files paths = {.certificate = strsep(&files, ",")};
+    struct err err = {{0}};
+
+    paths.key = strsep(&files, ",");
+    paths.ca = files;
+    if (tls_keys_new(echo->loop, &paths, NULL, NULL, &echo->keys, &err) < 0) {
+        (void)fprintf(stderr, "grpc_echo: %s\n", err.text);
+        exit(1);
+    }
+    must(tls_port_new(echo->loop, echo->keys, refused, NULL, &echo->port), "port");
+    must(tls_port_protocol(echo->port, &protocol), "protocol");
+    must(tls_port_listen_fd(echo->port, 3), "descriptor 3");
+}
+
 int main(int argc, char **argv)
 {
     struct grpc_limits limits = {0};
@@ -310,7 +349,10 @@ int main(int argc, char **argv)
         limits.message_bytes = (size_t)atol(argv[3]);
     must(loop_new(&echo.loop), "loop");
     must(grpc_server_new(echo.loop, &limits, accept_call, &echo, &echo.server), "server");
-    must(grpc_server_listen_unix(echo.server, argv[1], 0666), argv[1]);
+    if (strncmp(argv[1], "tls:", 4) == 0)
+        listen_tls(&echo, argv[1] + 4);
+    else
+        must(grpc_server_listen_unix(echo.server, argv[1], 0666), argv[1]);
     must(loop_signal_new(echo.loop, SIGTERM, terminated, &echo, &echo.term), "SIGTERM");
     must(loop_poll_new(echo.loop, STDIN_FILENO, POLLIN, input_ready, &echo, &echo.input), "stdin");
     (void)puts("ready");

@@ -3,6 +3,7 @@
 import collections
 import concurrent.futures
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -11,6 +12,9 @@ import time
 import unittest
 
 import grpc
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import certs
 
 ECHO = None
 
@@ -48,6 +52,29 @@ class Server:
         return code
 
 
+class TlsServer(Server):
+    """The same over mutual TLS on a port of loopback."""
+
+    def __init__(self, *args):
+        self.folder = tempfile.TemporaryDirectory(prefix='xce-test-grpc-')
+        self.certs = certs.Certs(self.folder.name)
+        self.user = self.certs.issue('user', 'alice')
+        pair = self.certs.replica('a')
+        with socket.create_server(('127.0.0.1', 0), backlog=1024) as listener:
+            self.target = 'localhost:%d' % listener.getsockname()[1]
+            # The server takes it as descriptor 3.
+            self.process = subprocess.Popen(
+                ['sh', '-c', 'fd=$1; shift; eval "exec 3<&$fd"; exec "$@"', 'sh', str(listener.fileno()), ECHO,
+                 'tls:%s,%s,%s' % (*pair, self.certs.ca_pem), *map(str, args)], stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE, text=True, pass_fds=[listener.fileno()])
+        line = self.process.stdout.readline()
+        assert line == 'ready\n', f'grpc_echo said {line!r}'
+
+    def channel(self, *options):
+        return grpc.secure_channel(self.target, self.certs.credentials(self.user),
+                                   options=[('grpc.use_local_subchannel_pool', 1), *options])
+
+
 def eventually(condition, seconds=10):
     end = time.monotonic() + seconds
     while not condition():
@@ -57,8 +84,10 @@ def eventually(condition, seconds=10):
 
 
 class Grpc(unittest.TestCase):
+    make = Server
+
     def setUp(self):
-        self.server = Server()
+        self.server = self.make()
         self.addCleanup(self.stop)
         self.channel = self.server.channel()
         self.addCleanup(self.channel.close)
@@ -228,7 +257,7 @@ class Grpc(unittest.TestCase):
         self.assertEqual(self.unary('Unary')(b'x', timeout=20), b'x')
 
     def test_more_calls_than_streams_wait_their_turn(self):
-        small = Server(10)
+        small = self.make(10)
         try:
             with small.channel() as channel:
                 unary = channel.unary_unary('/test.Echo/Unary')
@@ -275,6 +304,13 @@ class Grpc(unittest.TestCase):
         details = self.fails(grpc.StatusCode.UNAVAILABLE, hang.result)
         self.assertIn('closing', details)
         self.assertEqual(self.server.process.wait(20), 0)
+
+
+class GrpcOverTls(Grpc):
+    make = TlsServer
+
+    def test_peer_is_the_kernels_word(self):
+        self.assertEqual(self.unary('Who')(b'', timeout=20), b'user alice')
 
 
 if __name__ == '__main__':
