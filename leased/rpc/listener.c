@@ -225,14 +225,14 @@ static void unary_give(struct unary *unary)
     server->n_spare++;
 }
 
-static void record_unary(const struct unary *unary, int status, const char *message,
-                         const ProtobufCMessage *reply)
+static void record_unary(const struct unary *unary, int status, const char *message)
 {
     record_call(&unary->incoming.server->recorder,
                 &(struct record){.principal = &unary->request.principal,
                                  .method = unary->incoming.method->permission,
                                  .request = unary->request.message,
-                                 .reply = reply,
+                                 .leases = unary->request.leases,
+                                 .n_leases = unary->request.n_leases,
                                  .status = status,
                                  .message = message});
 }
@@ -244,7 +244,7 @@ static void replied(int r, const char *message, const ProtobufCMessage *reply, v
     size_t len;
 
     unary->served = false;
-    record_unary(unary, (int)rpc_status(r), message, reply);
+    record_unary(unary, (int)rpc_status(r), message);
     if (r != 0) {
         refuse(unary->incoming.call, r, message);
         return;
@@ -315,7 +315,7 @@ static void unary_end(struct grpc_call *call, void *arg)
     (void)call;
     incoming_end(&unary->incoming);
     if (unary->served) {
-        record_unary(unary, -1, NULL, NULL);
+        record_unary(unary, -1, NULL);
         service_request_cancel(&unary->request);
     }
     unary_give(unary);

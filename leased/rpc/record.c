@@ -97,27 +97,19 @@ static void add_text(struct buf *buf, const char *key, const char *text)
     add_key(buf, key, text ? text : "", text ? strlen(text) : 0);
 }
 
-/* The leases that an acquire made. */
-static void add_leases(struct buf *buf, const ProtobufCMessage *reply)
+/* The leases that an acquire was given. */
+static void add_leases(struct buf *buf, const struct record *record)
 {
-    const ProtobufCFieldDescriptor *found;
-    ProtobufCMessage *const *leases;
-    size_t n;
-
-    found = reply ? protobuf_c_message_descriptor_get_field_by_name(reply->descriptor, "leases")
-                  : NULL;
-    if (!found || found->label != PROTOBUF_C_LABEL_REPEATED)
+    if (!record->n_leases)
         return;
-    n = *(const size_t *)(const void *)((const char *)reply + found->quantifier_offset);
-    leases = *(ProtobufCMessage *const *const *)(const void *)((const char *)reply + found->offset);
     buf_adds(buf, ",\"leases\":[");
-    for (size_t i = 0; i < n && i < NAMED_MAX; i++) {
+    for (size_t i = 0; i < record->n_leases && i < NAMED_MAX; i++) {
         buf_adds(buf, i ? "," : "");
-        buf_add_u64(buf, lease_field(leases[i]));
+        buf_add_u64(buf, record->leases[i]);
     }
     buf_adds(buf, "]");
-    if (n > NAMED_MAX)
-        buf_addf(buf, ",\"more_leases\":%zu", n - NAMED_MAX);
+    if (record->n_leases > NAMED_MAX)
+        buf_addf(buf, ",\"more_leases\":%zu", record->n_leases - NAMED_MAX);
 }
 
 static void add_object(struct buf *buf, const struct record *record)
@@ -136,7 +128,7 @@ static void add_object(struct buf *buf, const struct record *record)
             name.len);
     if (uid && *uid)
         buf_addf(buf, ",\"uid\":%" PRIu32, *uid);
-    add_leases(buf, record->reply);
+    add_leases(buf, record);
 }
 
 static void add_request_id(struct buf *buf, const ProtobufCMessage *request)

@@ -16,7 +16,8 @@ struct record {
     const struct principal *principal;
     const char *method;              /* "LeaseService/Release" */
     const ProtobufCMessage *request; /* NULL: it was not read */
-    const ProtobufCMessage *reply;   /* NULL: there is none */
+    const uint64_t *leases;          /* that an acquire was given */
+    size_t n_leases;
     /* How it ended; below 0: the caller left before it was answered, what was asked may have been done. */
     int status;
     const char *message; /* of a refusal; may be NULL */

@@ -41,6 +41,9 @@ struct service_request {
     void *pending;
     bool
         fresh; /* the state here is known to hold everything that was acknowledged before it came */
+    /* For the record: the leases that an acquire is answered with. Set just before the reply, die with it. */
+    const uint64_t *leases;
+    size_t n_leases;
 };
 
 typedef void (*service_unary_fn)(struct service *service, struct service_request *request);

@@ -116,6 +116,8 @@ void wait_reply_acquired(struct service *service, struct service_request *reques
         if (!found[i] || !service_sees(request, &found[i]->owner))
             break;
     }
+    request->leases = leases;
+    request->n_leases = i == n ? n : 0;
     if (i == n)
         reply_leases(service, request, found, n);
     else

@@ -322,8 +322,7 @@ static void record_says_who_did_what_to_what(void **state)
 {
     Xce__V1__RevokeRequest revoke = XCE__V1__REVOKE_REQUEST__INIT;
     Xce__V1__RequestId id = XCE__V1__REQUEST_ID__INIT;
-    Xce__V1__AcquireReply reply = XCE__V1__ACQUIRE_REPLY__INIT;
-    Xce__V1__Lease leases[20], *pointers[20];
+    uint64_t leases[20];
     struct principal alice;
 
     (void)state;
@@ -332,23 +331,18 @@ static void record_says_who_did_what_to_what(void **state)
     revoke.request = &id;
     revoke.lease = 12;
     revoke.reason = (ProtobufCBinaryData){10, (uint8_t *)"a\"b\\c\n\xff\xc3\xa9."};
-    line(&(struct record){&alice, "LeaseService/Revoke", &revoke.base, NULL, GRPC_OK, NULL},
+    line(&(struct record){&alice, "LeaseService/Revoke", &revoke.base, NULL, 0, GRPC_OK, NULL},
          "{\"time\":\"1970-01-01T00:00:01.000Z\",\"principal\":\"user:alice\",\"name\":\"alice\","
          "\"method\":\"LeaseService/Revoke\",\"lease\":12,\"outcome\":\"OK\",\"request\":\"01ff\","
          "\"reason\":\"a\\\"b\\\\c\\u000a\\ufffd\xc3\xa9.\"}\n");
-    line(&(struct record){&alice, "NodeService/Drain", NULL, NULL, GRPC_PERMISSION_DENIED,
+    line(&(struct record){&alice, "NodeService/Drain", NULL, NULL, 0, GRPC_PERMISSION_DENIED,
                           "not permitted"},
          "{\"time\":\"1970-01-01T00:00:01.000Z\",\"principal\":\"user:alice\",\"name\":\"alice\","
          "\"method\":\"NodeService/Drain\",\"outcome\":\"PERMISSION_DENIED\","
          "\"message\":\"not permitted\"}\n");
-    for (size_t i = 0; i < 20; i++) {
-        xce__v1__lease__init(&leases[i]);
-        leases[i].lease = i + 1;
-        pointers[i] = &leases[i];
-    }
-    reply.leases = pointers;
-    reply.n_leases = 20;
-    line(&(struct record){&alice, "LeaseService/Acquire", NULL, &reply.base, -1, NULL},
+    for (size_t i = 0; i < 20; i++)
+        leases[i] = i + 1;
+    line(&(struct record){&alice, "LeaseService/Acquire", NULL, leases, 20, -1, NULL},
          "{\"time\":\"1970-01-01T00:00:01.000Z\",\"principal\":\"user:alice\",\"name\":\"alice\","
          "\"method\":\"LeaseService/Acquire\",\"leases\":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16],"
          "\"more_leases\":4,\"outcome\":\"LEFT\"}\n");
