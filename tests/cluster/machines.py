@@ -295,6 +295,8 @@ class Cluster:
                     machine.start()
                 for machine in machines:
                     machine.wait_booted()
+                if controllers > 1:
+                    self._form(machines[:controllers])
                 for machine in machines:
                     if machine.name[0] == 'n' and (controllers or machine.name == 'n1'):
                         machine.wait_ready()
@@ -411,12 +413,28 @@ class Cluster:
         servers = 'Server = ' + ', '.join(f'c{i + 1}:7623' for i in range(controllers)) + '\n'
         if host[0] == 'c':
             keys = self._certify(upper, 'replica', host, '--host', host)
-            write(f'{upper}/etc/xce/leased.conf.d/vcluster.conf', f'[leased]\nListen = *:7623\n{keys}')
+            engine = f'Engine = raft\nAdvertise = {host}:7623\n' if controllers > 1 else ''
+            write(f'{upper}/etc/xce/leased.conf.d/vcluster.conf', f'[leased]\nListen = *:7623\n{engine}{keys}')
             return
         write(f'{upper}/etc/xce/noded.conf.d/vcluster.conf', '[noded]\n' + servers + self._certify(upper, 'node', host))
         if host == 'n1':
             write(f'{upper}/etc/xce/client.conf.d/vcluster.conf',
                   '[client]\n' + servers + self._certify(upper, 'user', 'root', '--group', 'xce-admin'))
+
+    def _form(self, controllers):
+        """Three or five become one: the first begins, the others are added."""
+        def ask(machine, *words):
+            return run(*machine.prefix(), 'leasectl', '--timeout', '10s', 'cluster', *words, check=False)
+
+        def begun():
+            return first.name in ask(first, 'status', '--no-headings', '-o', 'name').stdout.split()
+
+        first, said = controllers[0], {}
+        poll(lambda: begun() or (said.update(it=ask(first, 'init').stderr), begun())[1], READY_SECONDS,
+             lambda: f'{first.name} begins a cluster: {said}', 0.1)
+        for other in controllers[1:]:
+            poll(lambda: (said.update(it=ask(first, 'add', other.name)), said['it'].returncode == 0)[1], READY_SECONDS,
+                 lambda: f'{other.name} joins: {said["it"].stderr}', 0.1)
 
     def _has_daemon(self, unit):
         name = unit.removesuffix('.service')
