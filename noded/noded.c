@@ -186,8 +186,10 @@ static void op_lease(const struct state_lease *lease, void *arg)
     struct noded *n = arg;
 
     state_change(n->state, lease);
-    if (lease->phase == STATE_RETIRED)
+    if (lease->phase == STATE_RETIRED) {
         guard_await(&n->guard, lease->revision);
+        uid_list_add(&n->retired, &(struct state_epoch){lease->uid, lease->epoch});
+    }
     noded_touch(n);
 }
 
@@ -644,6 +646,7 @@ static void end(struct noded *n)
     free(n->ahead);
     free(n->ahead_told.items);
     free(n->ahead_sweep.items);
+    free(n->retired.items);
     free(n->sweep_next.items);
     free(n->blocked.items);
     (void)mem_close(n->lock_fd);

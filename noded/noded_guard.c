@@ -1,5 +1,6 @@
 /* Passes over the pools' ranges: whatever runs under a uid that is not here is ended and reported; what somebody else has an
- * account for is only reported. */
+ * account for is only reported. What has retired is looked for among all that may lie around, too: a dump or a mail can come
+ * after the sweep that called it clean, and nobody looks again before the uid is somebody else's. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +20,10 @@ struct pass {
     } spans[XCE_RANGES_MAX];
     size_t n_spans;
     bool clean;
-    struct sweep look, end;
+    struct sweep look, lying, end;
+    uint32_t *retired; /* sorted */
+    struct sweep_list retired_list;
+    size_t n_taken;               /* of the list of retired ones */
     struct state_epoch *suspects; /* sorted */
     size_t n_suspects;
     struct verdicts found; /* what of each suspect, for the report */
@@ -29,6 +33,14 @@ struct pass {
 };
 
 /* ---- what somebody else has ---- */
+
+/* The first ones. */
+static void uid_list_drop(struct uid_list *list, size_t n)
+{
+    list->n -= n;
+    if (n && list->n)
+        memmove(list->items, list->items + n, list->n * sizeof(*list->items));
+}
 
 void noded_block(struct noded *n, uint32_t uid, unsigned reason, const char *detail)
 {
@@ -47,10 +59,15 @@ void noded_block(struct noded *n, uint32_t uid, unsigned reason, const char *det
 static void pass_finish(struct pass *p)
 {
     struct noded *n = p->n;
+    bool clean = p->clean && !noded_nscd_behind(n);
 
-    if (guard_end(&n->guard, loop_now_ms(n->loop), p->clean && !noded_nscd_behind(n)))
+    if (clean)
+        uid_list_drop(&n->retired, p->n_taken);
+    if (guard_end(&n->guard, loop_now_ms(n->loop), clean))
         session_watermark(n->session, n->guard.watermark);
     sweep_done(&p->look);
+    sweep_done(&p->lying);
+    free(p->retired);
     sweep_done(&p->end);
     verdicts_done(&p->found);
     free(p->suspects);
@@ -111,7 +128,7 @@ static void ended(int r, void *arg)
             log_warning(LOG_FIELDS(.message_id = LOG_ID_STRAY, .uid = uid),
                         "ended what ran under the uid, which is not here: %s",
                         v ? v->detail : left->detail);
-        state_stray(n->state, uid, v ? v->detail : left->detail);
+        state_stray(n->state, uid, REASON_PROCESS, v ? v->detail : left->detail);
     }
     pass_finish(p);
 }
@@ -200,17 +217,40 @@ static void finding_judge(struct pass *p, const struct sweep_finding *f)
         verdicts_add(&p->found, f->uid, 0, f->reason, f->detail);
 }
 
+/* Something came after the sweep: it is a stray, and another sweep takes it away. */
+static void lying_judge(struct pass *p, const struct sweep_finding *f)
+{
+    struct noded *n = p->n;
+    enum state_standing standing;
+
+    if (f->uid == 0) {
+        log_warning(NULL, "a look at what was left behind failed: %s", f->detail);
+        p->clean = false;
+        return;
+    }
+    standing = state_standing(n->state, f->uid);
+    if (standing == STANDS_HERE || standing == STANDS_SWEPT || uid_list_has(&n->blocked, f->uid))
+        return;
+    p->clean = false;
+    log_warning(LOG_FIELDS(.message_id = LOG_ID_STRAY, .uid = f->uid),
+                "something of the uid came after it was clean: %s: %s", reason_word(f->reason),
+                f->detail);
+    state_stray(n->state, f->uid, f->reason, f->detail);
+}
+
 static void looked(int r, void *arg)
 {
     struct pass *p = arg;
     struct noded *n = p->n;
 
     noded_offload_done(n);
-    p->clean = r == 0 && !n->guarder.map.unsure && !p->look.overflow;
+    p->clean = r == 0 && !n->guarder.map.unsure && !p->look.overflow && !p->lying.overflow;
     p->suspects = mem_must_calloc(p->look.n_findings + 1, sizeof(*p->suspects));
     p->numbers = mem_must_calloc(p->look.n_findings + 1, sizeof(*p->numbers));
     for (size_t i = 0; i < p->look.n_findings; i++)
         finding_judge(p, &p->look.findings[i]);
+    for (size_t i = 0; i < p->lying.n_findings; i++)
+        lying_judge(p, &p->lying.findings[i]);
     if (p->n_suspects == 0 || atomic_load(&n->stopping)) {
         pass_finish(p);
         return;
@@ -236,6 +276,45 @@ static void look_work(void *arg)
     struct pass *p = arg;
 
     sweep_run(&p->look, SWEEP_RUNNING);
+    if (p->retired_list.n)
+        sweep_run(&p->lying, SWEEP_LYING);
+}
+
+static bool is_retired(uint32_t id, void *arg)
+{
+    struct pass *p = arg;
+
+    return sweep_list_has(id, &p->retired_list) && !node_map_here(&p->n->guarder.map, id);
+}
+
+/* Those of guarded pools that nobody has taken back meanwhile. */
+static void retired_take(struct pass *p)
+{
+    struct noded *n = p->n;
+    struct uid_list *list = &n->retired;
+    size_t kept = 0;
+
+    if (list->n == 0)
+        return;
+    qsort(list->items, list->n, sizeof(*list->items), by_uid);
+    p->retired = mem_must_calloc(list->n, sizeof(*p->retired));
+    for (size_t i = 0; i < list->n; i++) {
+        uint32_t uid = list->items[i].uid;
+        enum state_standing standing = state_standing(n->state, uid);
+        const struct state_pool *pool = state_pool_of(n->state, uid);
+        if ((kept && p->retired[kept - 1] == uid) || standing == STANDS_HERE ||
+            standing == STANDS_SWEPT || !pool || pool->check != POOL_PASSED)
+            continue;
+        list->items[kept] = list->items[i];
+        p->retired[kept++] = uid;
+    }
+    list->n = p->n_taken = kept;
+    p->retired_list = (struct sweep_list){p->retired, kept};
+    if (kept)
+        p->lying = (struct sweep){
+            .places = &n->guarder.places,
+            .ids = {p->retired[0], p->retired[kept - 1], is_retired, p},
+        };
 }
 
 static void pass_begin(struct noded *n, int64_t now_ms)
@@ -258,6 +337,7 @@ static void pass_begin(struct noded *n, int64_t now_ms)
         .places = &n->guarder.places,
         .ids = {min, max, is_not_here, p},
     };
+    retired_take(p);
     /* While a list is coming in the map does not hold all up to any revision. */
     guard_begin(&n->guard, now_ms, n->complete && !n->listing ? n->revision : 0);
     noded_offload(n, look_work, looked, p);

@@ -140,6 +140,7 @@ struct noded {
 
     /* noded_guard.c */
     struct guard guard;
+    struct uid_list retired; /* leases that have retired since the last clean pass */
     struct uid_list blocked; /* uids that were reported in this session, and not unblocked since */
 };
 

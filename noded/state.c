@@ -454,12 +454,12 @@ void state_swept(struct state *state, const struct state_verdict *dirty, size_t 
     swept_batch(state, state->sweeps.n_running ? &state->sweeps : &state->sweeps_again, dirty, n);
 }
 
-void state_stray(struct state *state, uint32_t uid, const char *detail)
+void state_stray(struct state *state, uint32_t uid, unsigned reason, const char *detail)
 {
     struct seen *seen = table_find(&state->table, uid);
     struct slot *slot = seen ? seen->slot : NULL;
     enum state_standing standing = slot_standing(slot);
-    struct state_verdict about = {uid, slot ? slot->epoch : 0, REASON_PROCESS, detail};
+    struct state_verdict about = {uid, slot ? slot->epoch : 0, reason, detail};
 
     /* Not admitted yet: vetting judges it. Still being swept: it is part of that. */
     if (standing == STANDS_HERE || standing == STANDS_SWEPT)

@@ -160,8 +160,8 @@ void state_persisted(struct state *state, int r);
 void state_vetted(struct state *state, const struct state_verdict *bad, size_t n);
 /* Verdicts of those that are dirty; all others of the batch are clean. */
 void state_swept(struct state *state, const struct state_verdict *dirty, size_t n, int64_t now_ms);
-/* The guard ended something of uid that was not here. */
-void state_stray(struct state *state, uint32_t uid, const char *detail);
+/* The guard ended something of uid that was not here, or something of it came after it was clean. */
+void state_stray(struct state *state, uint32_t uid, unsigned reason, const char *detail);
 /* This node ends by itself what is here in that pool (validity has passed). */
 void state_end_pool(struct state *state, const char *name);
 

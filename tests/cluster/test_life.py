@@ -256,6 +256,20 @@ class GiveBack(LeaseCase):
         self.release(self.acquire())  # READY comes behind whatever that pass had to report
         self.assertEqual([u for u in self.blocked() if uid - 3 < u <= uid], [])
 
+    def test_what_comes_after_clean_is_gone_before_the_uid_is_given_out(self):
+        """A dump or a mail of its old holder that a daemon writes while the uid cools, in a pool of one."""
+        first = FIRST + 8200
+        self.make_pool('one', first, first, '--cooldown', '1s')
+        for i in range(3):
+            self.release(self.acquire(pool='one'), '--wait=clean')
+            self.ok('n1', 'sh', '-c', 'mkdir -p /var/lib/systemd/coredump; touch /var/mail/late /tmp/late; chown $1 /var/mail/late /tmp/late',
+                    'sh', first)
+            self.ok('n1', '/usr/bin/python3', '-c', LET_IN, '/var/lib/systemd/coredump/core', first)
+            self.wait(lambda: self.run_in('n1', 'leasectl', 'acquire', '--pool', 'one', '--job', f'next-{i}').returncode == 0, 60, 'it is free')
+            self.assertEqual(self.remains(first), [])
+            self.assertNotIn(str(first), self.ok('n1', 'getfacl', '-pn', '/var/lib/systemd/coredump/core'))
+            self.ok('n1', 'leasectl', 'release', '--job', f'next-{i}', '--wait=free')
+
     def test_unit_that_refuses_to_stop_holds_up_nobody_else(self):
         """Killed and not started again it is done with; started again it keeps its own uid alone."""
         for_good = ('-p', 'Restart=always', '-p', 'RestartSec=0', '-p', 'StartLimitIntervalSec=0')

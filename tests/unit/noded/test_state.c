@@ -502,23 +502,23 @@ static void state_stray_is_said_where_it_was_clean_or_only_named(void **state)
 
     session(f, true);
     make_here(f, 0, 1);
-    state_stray(f->state, UID, "pid 1");
+    state_stray(f->state, UID, REASON_PROCESS, "pid 1");
     expect(f, "");
     shows_foreign(f, 1, 4, STATE_ACTIVE);
     expect(f, "set 1/4 2;");
     assert_int_equal(state_standing(f->state, UID + 1), STANDS_NAMED);
-    state_stray(f->state, UID + 1, "pid 1");
+    state_stray(f->state, UID + 1, REASON_PROCESS, "pid 1");
     expect(f, "STRAY 1/4 process;");
-    state_stray(f->state, UID + 9, "pid 1");
+    state_stray(f->state, UID + 9, REASON_PROCESS, "pid 1");
     expect(f, "STRAY 9/0 process;");
     shows(f, 0, 1, STATE_DRAINING, PROOF_NONE);
-    state_stray(f->state, UID, "pid 1");
+    state_stray(f->state, UID, REASON_PROCESS, "pid 1");
     expect(f, "close 0/1; set 0/1 3 member closed; persist 0/1c; sweep 0/1c;");
     state_persisted(f->state, 0);
     swept(f);
     expect(f, "CLEAN 0/1;");
     shows(f, 0, 1, STATE_COOLING, PROOF_CLEAN);
-    state_stray(f->state, UID, "pid 1");
+    state_stray(f->state, UID, REASON_PROCESS, "pid 1");
     expect(f, "set 0/1 5 member closed; STRAY 0/1 process;");
     /* leased puts it back: swept and said anew. */
     shows(f, 0, 1, STATE_DRAINING, PROOF_NONE);
@@ -533,7 +533,7 @@ static void state_stray_makes_this_node_a_member(void **state)
 
     session(f, true);
     shows_foreign(f, 0, 4, STATE_COOLING);
-    state_stray(f->state, UID, "pid 1");
+    state_stray(f->state, UID, REASON_PROCESS, "pid 1");
     expect(f, "set 0/4 5; STRAY 0/4 process;");
     shows(f, 0, 4, STATE_DRAINING, PROOF_NONE);
     expect(f, "close 0/4; set 0/4 3 member closed; persist 0/4c; sweep 0/4c;");
