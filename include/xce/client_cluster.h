@@ -226,9 +226,12 @@ XCE_API int xce_cluster_init(struct xce_client *client, const struct xce_call *c
  * under way, or there would be no majority. */
 XCE_API int xce_cluster_add(struct xce_client *client, const struct xce_call *call,
                             const char *name, const char *address, struct xce_cluster **ret);
+/* Take one out of the members, also one that is gone for good. XCE_NOT_FOUND: no member of that name. XCE_PRECONDITION:
+ * another change is under way. */
 XCE_API int xce_cluster_remove(struct xce_client *client, const struct xce_call *call,
                                const char *name, struct xce_cluster **ret);
-/* Have another one lead; name NULL or "": whoever is best. */
+/* Have another one lead; name NULL or "": whoever is best. XCE_NOT_FOUND: no member of that name. XCE_PRECONDITION: it does
+ * not come to that in time. */
 XCE_API int xce_cluster_transfer(struct xce_client *client, const struct xce_call *call,
                                  const char *name, struct xce_cluster **ret);
 

@@ -10,16 +10,19 @@
 
 struct ticker;
 
+/* 0; -ENOMEM. */
 int ticker_new(struct service *service, struct ticker **ret);
 void ticker_free(struct ticker *ticker);
 
 /* Leadership began or ended: silence is counted from now. */
 void ticker_leading(struct ticker *ticker);
+/* Do what is due. */
 void ticker_elapse(struct ticker *ticker);
 
-/* A node spoke under a session, here or at another replica, and said its watermark; has hung up. */
-void ticker_gone(struct ticker *ticker, const char *node, uint64_t session);
+/* A node spoke under a session, here or at another replica, and said its watermark. */
 void ticker_heard(struct ticker *ticker, const char *node, uint64_t session, uint64_t watermark);
+/* It has hung up. */
+void ticker_gone(struct ticker *ticker, const char *node, uint64_t session);
 
 /* Whether some replica has a session with the node now. */
 bool ticker_connected(const struct ticker *ticker, const char *node);
