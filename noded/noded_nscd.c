@@ -1,5 +1,5 @@
-/* nscd keeps answers of its own. It is told to forget them after each change of the map, and until it has been told no lease
- * is READY here (the name must resolve for those who ask nscd, too) and no pass of the guard counts (by which uids are freed). */
+/* nscd keeps answers of its own. It is told to forget them after each change of the map. Until it has been told no lease is
+ * READY here (the name must resolve for those who ask nscd, too), and no pass of the guard counts, by which uids are freed. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
