@@ -58,8 +58,7 @@ static void tell(struct call_attempt *attempt, enum grpc_status status, const ch
         end.reply = attempt->reply;
         end.reply_len = attempt->reply_len;
     } else if (end.status == GRPC_UNAVAILABLE && !sent) {
-        snprintf(text, sizeof text, "%s: %s", attempt->client->servers[attempt->server].target,
-                 message && message[0] ? message : "out of reach");
+        client_name_server(attempt->client, attempt->server, message, text);
         end.message = text;
     } else {
         end.message = message && message[0] ? message : grpc_status_name(end.status);

@@ -201,6 +201,19 @@ int xce_client_dispatch(struct xce_client *client)
     return client_step(client, 0) ? XCE_OK : XCE_CANCELLED;
 }
 
+void client_name_server(const struct xce_client *client, size_t i, const char *message,
+                        char ret[static XCE_MESSAGE_MAX])
+{
+    const char *target = client->servers[i].target;
+
+    if (!message || !*message)
+        message = "out of reach";
+    if (strncmp(message, target, strlen(target)) == 0)
+        snprintf(ret, XCE_MESSAGE_MAX, "%s", message);
+    else
+        snprintf(ret, XCE_MESSAGE_MAX, "%s: %s", target, message);
+}
+
 void client_awake(struct xce_client *client)
 {
     loop_stop(client->loop);

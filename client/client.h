@@ -54,6 +54,10 @@ int client_channel(struct xce_client *client, struct grpc_channel **ret);
  * is tried again when our backoff says so, not when the channel's does. */
 void client_leave_server(struct xce_client *client, size_t i, bool unreached);
 
+/* What went wrong with server i: message, with the server's name unless it begins with that. message may be NULL or empty. */
+void client_name_server(const struct xce_client *client, size_t i, const char *message,
+                        char ret[static XCE_MESSAGE_MAX]);
+
 /* Run the loop for at most timeout_ms, or until client_awake was called in it: something that a caller waits for is there.
  * false: a callback has freed the client, it is gone. */
 bool client_step(struct xce_client *client, int timeout_ms);

@@ -215,8 +215,8 @@ static void retry(struct xce_watch *watch, size_t server, const char *message, b
 {
     struct xce_client *client = watch->client;
 
-    snprintf(watch->said, sizeof watch->said, "%s: %s", client->servers[server].target,
-             message && message[0] ? message : "the stream has ended");
+    client_name_server(client, server, message && message[0] ? message : "the stream has ended",
+                       watch->said);
     if (!watch->out_of_reach_ms)
         watch->out_of_reach_ms = loop_now_ms(client->loop);
     if (watch->listing) {
