@@ -139,8 +139,10 @@ static void begin_round(struct tell *tell)
         fill(told.gone[told.n_gone++], gone->node, gone->session, 0);
     tell->under_way = true;
     say(tell->service, &told, confirmed, tell);
-    tell->n_gone -= n_gone;
-    memmove(tell->gone, tell->gone + n_gone, tell->n_gone * sizeof *tell->gone);
+    if (n_gone > 0) {
+        tell->n_gone -= n_gone;
+        memmove(tell->gone, tell->gone + n_gone, tell->n_gone * sizeof *tell->gone);
+    }
     free(items);
     free(pointers);
 }
