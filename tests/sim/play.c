@@ -34,8 +34,10 @@ void play_step(struct world *w)
 
     if (w->seed & 1)
         go_on(w);
-    if (w->seed % 16 == 6 && chance(w, 25)) /* accounts come and go in the ranges */
+    if (w->seed % 16 == 6 && chance(w, 30)) /* accounts come and go in the ranges */
         chance(w, 60) ? node_block(w, any_node(w)) : client_pool(w);
+    else if (w->seed % 16 == 11 && chance(w, 12)) /* nodes are given up, sworn off, replaced */
+        node_verbs(w, any_node(w));
     else if (what < 9)
         client_acquire(w);
     else if (what < 10)
@@ -93,19 +95,19 @@ void play_healed(struct world *w)
     }
 }
 
-bool play_print(const char *const *names, size_t n, const uint64_t *counts)
+bool play_print(const char *const *names, size_t n, const uint64_t *counts, bool long_run)
 {
     bool all = true;
 
     for (size_t i = 0; i < n; i++) {
         printf("%s%s %" PRIu64, i ? ", " : "  ", names[i], counts[i]);
-        all &= counts[i] > 0 || names[i][0] == '*';
+        all &= counts[i] > 0 || (names[i][0] == '*' && !long_run);
     }
     printf("\n");
     return all;
 }
 
-bool play_print_events(const uint64_t *events)
+bool play_print_events(const uint64_t *events, bool long_run)
 {
     static const char *const names[] = {
         [EVENT_GRANTED] = "granted",
@@ -113,7 +115,7 @@ bool play_print_events(const uint64_t *events)
         [EVENT_FREE] = "free",
         [EVENT_EXPIRED] = "expired",
         [EVENT_BACK] = "draining again",
-        [EVENT_OATH] = "oath",
+        [EVENT_OATH] = "*oath",
         [EVENT_MEMBER_LOST] = "member lost",
         [EVENT_DIRTY] = "dirty",
         [EVENT_OVERDUE] = "overdue",
@@ -129,7 +131,7 @@ bool play_print_events(const uint64_t *events)
         [EVENT_REPLACED] = "replaced",
     };
 
-    return play_print(names, SIM_EVENTS, events);
+    return play_print(names, SIM_EVENTS, events, long_run);
 }
 
 /* ---- many seeds ---- */

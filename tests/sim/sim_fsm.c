@@ -174,8 +174,8 @@ int main(int argc, char **argv)
     printf("sim_fsm: %" PRIu64 " seeds from %" PRIu64 ", %" PRIu64
            " steps each: no invariant violated\n",
            options.seeds, options.first, options.steps);
-    all = play_print_events(counts);
-    all &= play_print((const char *const[]){"snapshots"}, 1, counts + SIM_EVENTS);
+    all = play_print_events(counts, options.seeds * options.steps >= 10000000);
+    all &= play_print((const char *const[]){"snapshots"}, 1, counts + SIM_EVENTS, true);
     /* Only long runs can tell. */
     if (all || options.seeds * options.steps < 1000000)
         return 0;

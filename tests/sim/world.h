@@ -283,8 +283,8 @@ void play_step(struct world *w);
 bool play_heal(struct world *w);
 /* After the last round: nothing may be left. */
 void play_healed(struct world *w);
-/* Print what has happened; names[n]. Whether everything did; what is named with a star may not in a run of a thousand seeds. */
-bool play_print(const char *const *names, size_t n, const uint64_t *counts);
-bool play_print_events(const uint64_t *events);
+/* Print what has happened; names[n]. Whether everything did; what is named with a star is rare, and has to in a long run only. */
+bool play_print(const char *const *names, size_t n, const uint64_t *counts, bool long_run);
+bool play_print_events(const uint64_t *events, bool long_run);
 
 #endif
