@@ -124,13 +124,19 @@ int raft_identity_read(const char *folder, struct raft_identity *ret,
 int replica_inhabited(const char *folder, char why[static ENGINE_WHY_MAX])
 {
     struct raft_identity identity;
+    char path[4096];
     int r = raft_identity_read(folder, &identity, why);
 
     if (r == -ENOENT)
         return 0;
     if (r < 0)
         return r;
-    return identity.begin == RAFT_BEGIN_STATE ? 2 : 1;
+    if (identity.begin == RAFT_BEGIN_STATE)
+        return 2;
+    if (snprintf(path, sizeof path, "%s/metadata1", folder) >= (int)sizeof path)
+        return say(why, -ENAMETOOLONG, folder, "the name is too long");
+    /* The library writes it with its first term: before it has heard of anybody, or voted. */
+    return identity.begin == RAFT_BEGIN_FIRST || access(path, F_OK) == 0;
 }
 
 int replica_prepare(const char *folder, const char *name, bool with_state,

@@ -76,7 +76,8 @@ struct replica_status {
  * 0; -EEXIST it belongs to a cluster already; -errno. why: a sentence. */
 int replica_prepare(const char *folder, const char *name, bool with_state,
                     char why[static ENGINE_WHY_MAX]);
-/* Whether somebody lives in the folder: 0 no, 1 yes, 2 it waits for the state of the single replica; -errno, why. */
+/* Whether somebody lives in the folder: 0 no, or one that waits and has never heard of a cluster; 1 yes; 2 it waits for the
+ * state of the single replica; -errno, why. */
 int replica_inhabited(const char *folder, char why[static ENGINE_WHY_MAX]);
 
 /* Open or make the folder. Takes fsm over, also on failure. 0; -EBADMSG damaged, another's, or of another name; -EBUSY in use; -EINVAL;

@@ -208,6 +208,22 @@ class Cluster(unittest.TestCase):
         self.assertNotEqual(first.process.wait(timeout=20), 0)
         self.assertIn("must be raft", first.said())
 
+    def test_one_that_waits_may_still_become_something_else(self):
+        first = self.replica("c1").start()
+        self.assertEqual(first.status()["engine"], "raft")
+        first.stop()
+        first.set("Engine = raft", "Engine = sqlite")
+        first.start()
+        first.ctl("pool", "create", "main", "--range", "2013265920-2013266943", "--directory-ranges", "none")
+        lease = self.acquire(first, b"before")
+        first.stop()
+        first.set("Engine = sqlite", "Engine = raft")
+        first.start()
+        self.assertEqual(first.status()["engine"], "sqlite")
+        first.ctl("cluster", "init")
+        self.leader(first)
+        self.assertEqual(first.client().get(lease=lease.lease).lease.uid, lease.uid)
+
     def test_growing_survives_a_crash_at_any_moment(self):
         first = self.replica("c1").start()
         first.stop()
