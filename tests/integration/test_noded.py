@@ -423,8 +423,13 @@ class NodedTest(unittest.TestCase):
         self.killed(self.run_as(lease.uid, "sleep", "1000"))
         self.assertFalse(self.noded.record(lease.uid)[2] & 1, "the map still calls it here")
         self.client.release(lease)
-        # n2 has become a member by the strays that it has found; it proves that for itself, and nothing for n1.
-        peer.until(lambda: [m for m in self.lease(lease).nodes if m.node == "n2" and m.proof == self.m["lease"].MEMBER_PROOF_CLEAN],
+        released = self.lease(lease).revision
+        nodes = lambda: self.client.node.List(self.m["node"].ListNodesRequest(), timeout=5).nodes
+        passed = lambda node, revision: [n for n in nodes() if n.node == node and n.watermark >= revision]
+        # A stray that is reported after the release makes n2 a member, which proves that for itself, and nothing for n1. When
+        # it has passed over what came since, no more can come.
+        peer.until(lambda: passed("n2", released), what="n2's pass")
+        peer.until(lambda: all(m.proof == self.m["lease"].MEMBER_PROOF_CLEAN for m in self.lease(lease).nodes if m.node == "n2"),
                    what="n2 to be clean")
         self.assertEqual([m.proof for m in self.lease(lease).nodes if m.node == "n1"],
                          [self.m["lease"].MEMBER_PROOF_PENDING])
@@ -432,8 +437,7 @@ class NodedTest(unittest.TestCase):
         self.rename("n1")
         peer.until(lambda: self.lease(lease).state == self.m["lease"].LEASE_STATE_RETIRED, what="n1 to be clean")
         self.assertFalse(os.path.exists(path))
-        nodes = lambda: self.client.node.List(self.m["node"].ListNodesRequest(), timeout=5).nodes
-        peer.until(lambda: [n for n in nodes() if n.node == "n1" and n.watermark >= self.lease(lease).revision], what="n1's pass")
+        peer.until(lambda: passed("n1", self.lease(lease).revision), what="n1's pass")
         self.rename("n2")
         self.free(lease)
 
