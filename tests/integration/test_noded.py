@@ -142,12 +142,14 @@ class NodedTest(unittest.TestCase):
                 return None
             raise
 
+    def explain(self, lease):
+        return self.client.lease.Explain(self.client.m["lease"].LeaseKey(uid=lease.uid), timeout=5)
+
     def free(self, lease, seconds=20):
         try:
             peer.until(lambda: self.lease(lease) is None, seconds=seconds, what="uid %d to be free" % lease.uid)
         except AssertionError as error:
-            waits = self.client.lease.Explain(self.client.m["lease"].LeaseKey(uid=lease.uid), timeout=5)
-            raise AssertionError("%s: %s\n%s" % (error, waits, self.noded.said()[-2000:])) from None
+            raise AssertionError("%s: %s\n%s" % (error, self.explain(lease), self.noded.said()[-2000:])) from None
 
     def member(self, lease):
         now = self.lease(lease)
@@ -435,7 +437,8 @@ class NodedTest(unittest.TestCase):
                          [self.m["lease"].MEMBER_PROOF_PENDING])
         # Its old name back, it sweeps and says so. The other name stays a witness till it has looked, too, or is fenced.
         self.rename("n1")
-        peer.until(lambda: self.lease(lease).state == self.m["lease"].LEASE_STATE_RETIRED, what="n1 to be clean")
+        peer.until(lambda: [wait.what for wait in self.explain(lease).waits] == ["witness n2"],
+                   what="n1 to be clean and to have looked after that")
         self.assertFalse(os.path.exists(path))
         peer.until(lambda: passed("n1", self.lease(lease).revision), what="n1's pass")
         self.rename("n2")
