@@ -18,7 +18,7 @@ struct tls_context {
 struct tls_session {
     SSL *ssl;
     struct tls_context *context;
-    bool server, open, failed, refused;
+    bool server, open, failed, refused, no_memory;
     const char *const *alpns;
     char want[CERT_URI_MAX + 1];
     char alpn[32];

@@ -68,8 +68,10 @@ static int wire_write(BIO *bio, const char *data, size_t len, size_t *ret_len)
     struct tls_session *session = BIO_get_data(bio);
 
     BIO_clear_retry_flags(bio);
-    if (make_room(session, len) < 0)
+    if (make_room(session, len) < 0) {
+        session->no_memory = true;
         return 0;
+    }
     memcpy(session->out + session->out_len, data, len);
     session->out_len += len;
     *ret_len = len;
@@ -292,8 +294,12 @@ static int fail(struct tls_session *session)
     int r = session->verify_r;
 
     session->failed = true;
-    if (r == 0)
+    if (session->no_memory) {
+        r = -ENOMEM;
+        (void)snprintf(session->why, sizeof session->why, "out of memory");
+    } else if (r == 0) {
         r = say_ssl_error(session);
+    }
     ERR_clear_error();
     return r;
 }
