@@ -108,6 +108,10 @@ static void news(enum tls_news news, const struct cert_identity *peer, const cha
         log_error(LOG_FIELDS(.message_id = LOG_ID_CONFIG_BAD), "the old certificates stay: %s",
                   text);
         break;
+    case TLS_ENDING:
+        log_warning(LOG_FIELDS(.message_id = LOG_ID_CONFIG_BAD),
+                    "our certificate %s: leasectl cert renew", text);
+        break;
     case TLS_CUT:
         log_notice(LOG_FIELDS(.message_id = LOG_ID_DENIED, .actor = peer->name),
                    "%s is disconnected: %s", cert_who(peer, who), text);

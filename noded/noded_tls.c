@@ -46,9 +46,12 @@ static void news(enum tls_news news, const struct cert_identity *peer, const cha
     else if (news == TLS_FAILED)
         log_error(LOG_FIELDS(.message_id = LOG_ID_CONFIG_BAD, .node = n->node),
                   "the old certificates stay: %s", text);
-    else
+    else if (news == TLS_CUT)
         log_notice(LOG_FIELDS(.message_id = LOG_ID_DENIED, .node = n->node),
                    "%s is disconnected: %s", cert_who(peer, who), text);
+    else if (!n->settings->renew)
+        log_warning(LOG_FIELDS(.message_id = LOG_ID_CONFIG_BAD, .node = n->node),
+                    "our certificate %s, and noded.Renew is off", text);
 }
 
 /* Another node's certificate would get no session: said here, where it can be put right. */

@@ -13,6 +13,7 @@
 
 enum {
     FILES = 4,
+    ENDING_AGAIN_MS = 24 * 3600 * 1000,
 };
 
 /* What tells one content of a file from another without reading it. */
@@ -32,7 +33,8 @@ struct tls_keys {
     void *arg;
     struct tls_members members;
     size_t n_held;
-    bool over; /* goes with the last that holds it */
+    bool over;         /* goes with the last that holds it */
+    int64_t ending_ms; /* loop time: told then again that ours ends */
     struct loop_timer *timer;
     struct look used[FILES]; /* at the last attempt to load */
     struct look seen[FILES]; /* at the last look */
@@ -172,12 +174,28 @@ static void cut_expired(struct tls_keys *keys)
     }
 }
 
+/* Whoever must renew it by hand hears of it in time. */
+static void tell_ending(struct tls_keys *keys)
+{
+    const struct cert_identity *own = tls_keys_identity(keys);
+    int64_t now_ms = clock_wall_ms(), life_ms = own->not_after_ms - own->not_before_ms;
+    char text[sizeof "ends at " + TEXT_TIME_BUF], end[TEXT_TIME_BUF];
+
+    if (!own->kind || now_ms < own->not_before_ms + life_ms / 3 * 2 ||
+        loop_now_ms(keys->loop) < keys->ending_ms)
+        return;
+    keys->ending_ms = loop_now_ms(keys->loop) + ENDING_AGAIN_MS;
+    (void)snprintf(text, sizeof text, "ends at %s", text_format_time(own->not_after_ms, end));
+    tell(keys, TLS_ENDING, NULL, text);
+}
+
 static void tick(void *arg)
 {
     struct tls_keys *keys = arg;
     struct look now[FILES];
 
     cut_expired(keys);
+    tell_ending(keys);
     look(keys, now);
     if (!same(now, keys->used) && same(now, keys->seen))
         reload_changed(keys);

@@ -42,6 +42,8 @@ enum tls_news {
     TLS_RELOADED = 1, /* new files are in use; text says until when our certificate is good */
     TLS_FAILED = 2,   /* what the files hold now can not be used; text says why */
     TLS_CUT = 3,      /* a stream of `peer` is cut; text says why */
+    TLS_ENDING =
+        4, /* two thirds of our certificate's life are over; text says when it ends. Again each day */
 };
 
 /* peer is NULL unless TLS_CUT. Nothing of the keys, ports and streams may be called in it, save to read them. */

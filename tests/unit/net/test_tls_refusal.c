@@ -468,6 +468,20 @@ static void expired_peer_is_cut_while_not_reading(void **state)
     tls_kit_hang_up(f, keys);
 }
 
+static void own_certificate_that_ends_soon_is_told_of(void **state)
+{
+    struct tls_kit *f = *state;
+    struct tls_files files = ca_issue(
+        f->ca, "soon",
+        &(struct ca_spec){.uri = "xce://replica/a", .from_s = -3600, .until_s = 1700});
+
+    tls_kit_settle(f);
+    assert_int_equal(f->n_news[TLS_ENDING], 0);
+    assert_int_equal(tls_keys_reload(f->keys, &files, NULL), 0);
+    until(f, f->n_news[TLS_ENDING] == 1);
+    assert_non_null(strstr(f->news_text, "ends at 20"));
+}
+
 /* ---- files that do not hold together ---- */
 
 static void expect_bad_files(const struct tls_files *files, unsigned uses, const char *path,
@@ -566,6 +580,7 @@ int main(void)
         T(revoked_peer_is_cut_and_the_others_are_not),
         T(peer_of_a_ca_that_is_trusted_no_more_is_cut),
         T(expired_peer_is_cut_while_not_reading),
+        T(own_certificate_that_ends_soon_is_told_of),
         T(files_that_do_not_hold_together_are_refused_by_name),
         T(half_open_peers_do_not_keep_others_out),
     };

@@ -47,7 +47,7 @@ struct tls_kit {
     unsigned n_accepted, n_refused;
     char refused[500];
     enum tls_news news;
-    unsigned n_news[4];
+    unsigned n_news[5];
     char news_text[500];
 };
 
