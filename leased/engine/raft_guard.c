@@ -10,8 +10,18 @@ static void cut_commit(struct raft_guard *guard, const struct raft *raft,
     guard->n_cut++;
 }
 
-bool raft_guard_recv(struct raft_guard *guard, const struct raft *raft,
-                     struct raft_message *message)
+/* What a follower is known to have it can not miss. */
+static bool is_late(struct raft *raft, raft_id from,
+                    const struct raft_append_entries_result *result)
+{
+    raft_index match = 0;
+
+    return result->rejected > 0 && raft->state == RAFT_LEADER &&
+           result->term == raft->current_term && raft_match_index(raft, from, &match) == 0 &&
+           result->rejected <= match;
+}
+
+bool raft_guard_recv(struct raft_guard *guard, struct raft *raft, struct raft_message *message)
 {
     struct raft_install_snapshot *install = &message->install_snapshot;
 
@@ -28,6 +38,11 @@ bool raft_guard_recv(struct raft_guard *guard, const struct raft *raft,
         guard->n_dropped++;
         raft_configuration_close(&install->conf);
         raft_free(install->data.base);
+        return false;
+    case RAFT_APPEND_ENTRIES_RESULT:
+        if (!is_late(raft, message->server_id, &message->append_entries_result))
+            return true;
+        guard->n_late++;
         return false;
     default:
         return true;

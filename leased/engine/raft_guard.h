@@ -18,6 +18,8 @@
  *    counts entries as stored that are not, and acknowledges them. Such a refusal is made to say nothing but the term.
  * 5. Who is elected while a majority has no room on its disks is not noted as leader by the library's outer half
  *    (legacyHandleEvent); when it ceases to lead, the requests that wait are never answered. It is noted.
+ * 6. A refusal that comes late, of an entry that the follower has meanwhile, puts the leader's next index for it below what it
+ *    knows it to have (progressMaybeDecrement): from then on the follower gets no entries any more. It is dropped.
  *
  * Not here, for it is not about messages: when term or vote can not be written, the library goes on (the distribution builds
  * it without asserts) and may vote twice in a term. The owner of the raft_io must let nothing out from then on. */
@@ -36,11 +38,11 @@ struct raft_guard {
     uint64_t n_cut;       /* 3 */
     uint64_t n_refused;   /* 4 */
     uint64_t n_noted;     /* 5 */
+    uint64_t n_late;      /* 6 */
 };
 
 /* Before a message goes to the library, which may be changed. False: it must not go there, what hangs on it is freed. */
-bool raft_guard_recv(struct raft_guard *guard, const struct raft *raft,
-                     struct raft_message *message);
+bool raft_guard_recv(struct raft_guard *guard, struct raft *raft, struct raft_message *message);
 /* After the library has received a message, and after each tick. */
 void raft_guard_settle(struct raft_guard *guard, struct raft *raft);
 /* What to send in the place of a message; borrows from it. 0; RAFT_BUSY: nothing, send says so to the library. */

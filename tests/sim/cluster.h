@@ -40,11 +40,12 @@ enum cluster_event {
     CLUSTER_SNAPSHOT,
     CLUSTER_INSTALLED, /* on one who lagged */
     CLUSTER_RESTORED,  /* at a start */
-    CLUSTER_HELD_OFF, /* messages that C-Raft does not get, or not like that: 1 to 5 of raft_guard.h */
+    CLUSTER_HELD_OFF, /* messages that C-Raft does not get, or not like that: 1 to 6 of raft_guard.h */
     CLUSTER_CORRECTED,
     CLUSTER_CUT,
     CLUSTER_REFUSED,
     CLUSTER_NOTED,
+    CLUSTER_LATE_REFUSAL,
     CLUSTER_EVENTS,
 };
 

@@ -485,6 +485,7 @@ void replica_crash(struct replica *r)
     r->c->events[CLUSTER_CUT] += r->guard.n_cut;
     r->c->events[CLUSTER_REFUSED] += r->guard.n_refused;
     r->c->events[CLUSTER_NOTED] += r->guard.n_noted;
+    r->c->events[CLUSTER_LATE_REFUSAL] += r->guard.n_late;
     fail_waiting(r, -ECONNABORTED);
     r->dying = false;
     fsm_free(r->fsm);

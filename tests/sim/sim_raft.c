@@ -128,6 +128,7 @@ static bool print_cluster(const uint64_t *events, bool long_run)
         [CLUSTER_CUT] = "cut",
         [CLUSTER_REFUSED] = "refused",
         [CLUSTER_NOTED] = "noted",
+        [CLUSTER_LATE_REFUSAL] = "late refusal",
     };
 
     return play_print(names, CLUSTER_EVENTS, events, long_run);

@@ -154,6 +154,22 @@ static void send_snapshot_of_unknown_term_is_put_off(void **state)
     raft_free(install->data.base);
 }
 
+static void recv_refusal_when_not_leading_passes(void **state)
+{
+    struct fixture *f = *state;
+
+    f->message = (struct raft_message){.type = RAFT_APPEND_ENTRIES_RESULT, .server_id = 2};
+    f->message.append_entries_result = (struct raft_append_entries_result){.term = 5,
+                                                                           .rejected = 1};
+    assert_true(raft_guard_recv(&f->guard, &f->raft, &f->message));
+    f->raft.state = RAFT_LEADER;
+    f->message.append_entries_result.term = 6; /* there is a newer term: it must hear of it */
+    assert_true(raft_guard_recv(&f->guard, &f->raft, &f->message));
+    f->message.append_entries_result = (struct raft_append_entries_result){.term = 5};
+    assert_true(raft_guard_recv(&f->guard, &f->raft, &f->message));
+    assert_int_equal(f->guard.n_late, 0);
+}
+
 static void settle_election_without_room_is_noted_once(void **state)
 {
     struct fixture *f = *state;
@@ -188,6 +204,7 @@ int main(void)
         TEST(send_answer_of_this_term_is_untouched),
         TEST(send_snapshot_gets_its_own_term),
         TEST(send_snapshot_of_unknown_term_is_put_off),
+        TEST(recv_refusal_when_not_leading_passes),
         TEST(settle_election_without_room_is_noted_once),
         TEST(settle_follower_changes_nothing),
     };
