@@ -214,6 +214,8 @@ class Machine:
         child = self.cluster.children.pop(self.name, None)
         if child is not None:
             child.wait()
+        # The kernel takes its end of the wire away when it has time; the next boot would meet it.
+        run('nsenter', f'--net={self.cluster.net}', 'ip', 'link', 'del', f'vb-{self.name}', check=False)
 
     def freeze(self, on):
         if not self.populated():

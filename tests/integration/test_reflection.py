@@ -108,7 +108,8 @@ class HealthOfADisk(Base):
     def setUp(self):
         folder = tempfile.TemporaryDirectory(prefix='xce-leased.')
         self.addCleanup(folder.cleanup)
-        self.leased = peer.Leased('Heartbeat = 100ms', folder=folder.name, preload=[*self.preload, folder.name])
+        # Without the audit file, which would refuse an administrator before the engine meets the full disk.
+        self.leased = peer.Leased('Heartbeat = 100ms\nAuditSize = 0', folder=folder.name, preload=[*self.preload, folder.name])
         self.leased.__enter__()
         self.addCleanup(self.leased.__exit__, None, None, None)
         self.channel = grpc.insecure_channel('unix:' + self.leased.socket)
@@ -251,7 +252,9 @@ class Reflection(Base):
                 next(answer, None)
                 answer.cancel()
         except grpc.RpcError as error:
-            self.assertIn(error.code().name, ('INVALID_ARGUMENT', 'NOT_FOUND', 'FAILED_PRECONDITION'), error)
+            # This one has no key to make certificates with, and says so.
+            if error.code().name != 'UNIMPLEMENTED' or 'CAKey' not in error.details():
+                self.assertIn(error.code().name, ('INVALID_ARGUMENT', 'NOT_FOUND', 'FAILED_PRECONDITION'), error)
 
 
 if __name__ == '__main__':
