@@ -1,5 +1,6 @@
 #include "tests/lib/engine_kit.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -316,9 +317,20 @@ int engine_kit_snapshot(struct engine_kit *kit)
 static void do_command(struct engine_kit *kit, Xce__V1__Command *command)
 {
     uint8_t bytes[ENGINE_KIT_BYTES];
+    size_t len = pack(command, bytes);
+    int64_t until_ms = clock_mono_ms() + PATIENCE_MS;
+    bool unknown = false;
+    int r;
 
-    if (engine_kit_do(kit, bytes, pack(command, bytes)) < 0 || kit->out.code != FSM_OK)
-        die("refused", kit->r < 0 ? kit->what : kit->out.message);
+    /* A replica may cease to lead in the midst of it: then once more, and it may be done already. */
+    while ((r = engine_kit_do(kit, bytes, len)) < 0) {
+        if (!kit->replica || (r != -EAGAIN && r != -ECONNABORTED) || clock_mono_ms() > until_ms)
+            die("refused", kit->what);
+        unknown |= r == -ECONNABORTED;
+        loop_step(kit->loop, 10);
+    }
+    if (kit->out.code != FSM_OK && !unknown)
+        die("refused", kit->out.message);
 }
 
 /* The node has looked through itself: leases may name it. */
