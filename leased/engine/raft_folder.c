@@ -239,6 +239,16 @@ static int check_meta(const struct folder *folder, const struct snapshot *snapsh
     return 0;
 }
 
+/* The library keeps two snapshots; an older one it takes away, .meta first, and may have died between. */
+static bool is_going(const struct folder *folder, size_t i)
+{
+    unsigned newer = 0;
+
+    while (++i < folder->n_snapshots)
+        newer += folder->snapshots[i].data && folder->snapshots[i].meta;
+    return newer >= 2;
+}
+
 /* A snapshot is made by two renames, .meta first: one that has only that was never finished. */
 static int check_snapshots(struct folder *folder, uint64_t *ret_index)
 {
@@ -248,10 +258,10 @@ static int check_snapshots(struct folder *folder, uint64_t *ret_index)
     for (size_t i = 0; r == 0 && i < folder->n_snapshots; i++) {
         const struct snapshot *snapshot = &folder->snapshots[i];
 
-        if (snapshot->data && !snapshot->meta)
-            return complain(folder, snapshot->name, "its .meta is missing");
-        if (!snapshot->data)
+        if (!snapshot->data || (!snapshot->meta && is_going(folder, i)))
             continue;
+        if (!snapshot->meta)
+            return complain(folder, snapshot->name, "its .meta is missing");
         r = check_meta(folder, snapshot);
         *ret_index = snapshot->index;
     }

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -355,7 +356,21 @@ static bool are_equal(struct raft_kit *kit, void *arg)
 
 bool raft_kit_equal(struct raft_kit *kit)
 {
-    return raft_kit_until(kit, are_equal, NULL);
+    if (raft_kit_until(kit, are_equal, NULL))
+        return true;
+    for (unsigned i = 0; i < kit->n; i++) {
+        struct replica_status status;
+
+        if (!kit->nodes[i].kit.engine)
+            continue;
+        replica_get_status(kit->nodes[i].kit.engine, &status);
+        (void)fprintf(stderr,
+                      "%s: term %" PRIu64 ", last entry %" PRIu64 ", applied %" PRIu64
+                      ", digest %016" PRIx64 ", leader %016" PRIx64 ", self %016" PRIx64 "\n",
+                      kit->nodes[i].name, status.term, status.last_entry, status.applied,
+                      fsm_digest(kit->nodes[i].kit.fsm), status.leader, status.id);
+    }
+    return false;
 }
 
 /* ---- asking ---- */

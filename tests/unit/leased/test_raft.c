@@ -799,6 +799,25 @@ static void raft_torn_end_is_normal(void **state)
     assert_int_equal(raft_kit_acquire(kit, 11), 0);
 }
 
+/* The library takes an old snapshot away .meta first. */
+static void raft_old_snapshot_half_taken_away_is_normal(void **state)
+{
+    struct raft_kit *kit;
+    char path[512];
+    int fd;
+
+    setup_n(state, 1);
+    kit = *state;
+    fill(kit, 200);
+    (void)snprintf(path, sizeof path, "%s/snapshot-1-1-1", kit->nodes[0].raft_folder);
+    fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    (void)close(fd);
+    if (raft_kit_start(kit, 0) != 0)
+        fail_msg("%s", kit->nodes[0].kit.why);
+    assert_int_equal(raft_kit_acquire(kit, 201), 0);
+}
+
 static void raft_folder_of_another_name_or_in_use_is_refused(void **state)
 {
     struct raft_kit *kit = *state;
@@ -851,6 +870,7 @@ int main(void)
         cmocka_unit_test_teardown(raft_damaged_file_is_refused_by_name, teardown),
         cmocka_unit_test_teardown(raft_missing_segment_is_refused, teardown),
         cmocka_unit_test_teardown(raft_torn_end_is_normal, teardown),
+        cmocka_unit_test_teardown(raft_old_snapshot_half_taken_away_is_normal, teardown),
         cmocka_unit_test_setup_teardown(raft_folder_of_another_name_or_in_use_is_refused, setup_1,
                                         teardown),
     };
