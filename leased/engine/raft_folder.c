@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/fsutil.h"
 #include "common/mem.h"
@@ -44,7 +45,8 @@ struct folder {
     struct snapshot *snapshots;
     size_t n_snapshots, snapshots_cap;
     bool metadata;
-    uint64_t next; /* index of the entry that comes next; 0 = not known yet */
+    bool open_used; /* an open segment has a whole batch */
+    uint64_t next;  /* index of the entry that comes next; 0 = not known yet */
 };
 
 int raft_folder_complain(const char *path, const char *name, const char *file, const char *what,
@@ -390,8 +392,10 @@ static int check_open(struct folder *folder, const struct segment *segment)
         return 0; /* made ready, never written */
     if (word((const uint8_t *)text) != FORMAT)
         return complain(folder, segment->name, "it is of an unknown format");
-    while (r == 0 && at < len && !read_batch((const uint8_t *)text, len, &at, &batch))
+    while (r == 0 && at < len && !read_batch((const uint8_t *)text, len, &at, &batch)) {
+        folder->open_used = true;
         r = check_entries(folder, segment->name, &batch);
+    }
     return r;
 }
 
@@ -421,6 +425,33 @@ static int check_segments(struct folder *folder, uint64_t snapshot_index)
     return r;
 }
 
+/* A snapshot that was sent to us was installed, and we died before the segments that it replaces were taken away. The
+ * library passes over closed ones that end before it, but only when there is no open one: it refuses the folder otherwise
+ * (uvFilterSegments). So those go that were made ready and never written. */
+static int finish_install(const struct folder *folder, uint64_t snapshot_index)
+{
+    uint64_t last = 0;
+    char path[4096];
+
+    for (size_t i = 0; i < folder->n_segments; i++)
+        if (!folder->segments[i].open)
+            last = folder->segments[i].last;
+    if (last == 0 || last >= snapshot_index || folder->open_used)
+        return 0;
+    for (size_t i = 0; i < folder->n_segments; i++) {
+        if (!folder->segments[i].open)
+            continue;
+        if (snprintf(path, sizeof path, "%s/%s", folder->path, folder->segments[i].name) >=
+                (int)sizeof path ||
+            unlink(path) < 0) {
+            (void)snprintf(folder->why, ENGINE_WHY_MAX, "%s/%s: %s", folder->path,
+                           folder->segments[i].name, strerror(errno));
+            return -errno;
+        }
+    }
+    return 0;
+}
+
 int raft_folder_check(const char *path, const char *name, char why[static ENGINE_WHY_MAX])
 {
     struct folder folder = {.path = path, .replica = name, .why = why};
@@ -434,6 +465,8 @@ int raft_folder_check(const char *path, const char *name, char why[static ENGINE
     if (r == 0 && (folder.n_segments || folder.n_snapshots) && !folder.metadata)
         r = complain(&folder, "metadata1",
                      "it and metadata2 are missing, and with them whom this replica voted for");
+    if (r == 0)
+        r = finish_install(&folder, snapshot_index);
     free(folder.segments);
     free(folder.snapshots);
     return r;

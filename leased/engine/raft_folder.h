@@ -1,4 +1,5 @@
-/* The folder of a replica: who it is, and whether its log is whole. What the library keeps there is read, never written.
+/* The folder of a replica: who it is, and whether its log is whole. What the library keeps there is read, never written; of a
+ * snapshot's installation that a crash cut off, the rest is done.
  *
  *   replica              who: "xce-replica 1", id, name, cluster, begin, and a checksum; one "key value" a line
  *   metadata1, metadata2 term and vote (the library's)

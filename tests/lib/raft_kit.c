@@ -331,24 +331,37 @@ struct engine *raft_kit_engine(struct raft_kit *kit, unsigned i)
     return kit->nodes[i].kit.engine;
 }
 
-static bool are_equal(struct raft_kit *kit, void *arg)
+/* All have applied the same last entry. Cheap: it is asked in each round of the loop, and elections do not wait. */
+static bool are_level(struct raft_kit *kit, void *arg)
 {
     struct replica_status status;
-    uint64_t entry = 0, digest = 0;
-    bool first = true;
+    uint64_t entry = 0;
 
     (void)arg;
     for (unsigned i = 0; i < kit->n; i++) {
-        struct engine_kit *one = &kit->nodes[i].kit;
-
-        if (!one->engine)
+        if (!kit->nodes[i].kit.engine)
             continue;
-        replica_get_status(one->engine, &status);
-        if (!first && (status.applied != entry || status.last_entry != entry ||
-                       fsm_digest(one->fsm) != digest))
+        replica_get_status(kit->nodes[i].kit.engine, &status);
+        if (status.applied != status.last_entry || (entry != 0 && status.applied != entry))
             return false;
         entry = status.applied;
-        digest = fsm_digest(one->fsm);
+    }
+    return true;
+}
+
+static bool are_equal(struct raft_kit *kit, void *arg)
+{
+    uint64_t digest = 0;
+    bool first = true;
+
+    if (!are_level(kit, arg))
+        return false;
+    for (unsigned i = 0; i < kit->n; i++) {
+        if (!kit->nodes[i].kit.engine)
+            continue;
+        if (!first && fsm_digest(kit->nodes[i].kit.fsm) != digest)
+            return false;
+        digest = fsm_digest(kit->nodes[i].kit.fsm);
         first = false;
     }
     return true;

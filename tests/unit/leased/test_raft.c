@@ -818,6 +818,56 @@ static void raft_old_snapshot_half_taken_away_is_normal(void **state)
     assert_int_equal(raft_kit_acquire(kit, 201), 0);
 }
 
+static void remove_segments(const char *folder)
+{
+    DIR *dir = opendir(folder);
+    const struct dirent *entry;
+
+    assert_non_null(dir);
+    while ((entry = readdir(dir)))
+        if (fnmatch("[0o]*-[0-9]*", entry->d_name, 0) == 0)
+            assert_int_equal(unlinkat(dirfd(dir), entry->d_name, 0), 0);
+    (void)closedir(dir);
+}
+
+/* The snapshot is there, the segments that it replaces as well, and one made ready. */
+static void raft_snapshot_half_installed_is_taken_on(void **state)
+{
+    struct raft_kit *kit;
+    char saved[300], path[512];
+    unsigned behind;
+    int fd;
+
+    setup_n(state, 3);
+    kit = *state;
+    for (unsigned r = 0; r < 3; r++)
+        kit->nodes[r].kit.options.snapshot_entries = 20;
+    raft_kit_form(kit, POOL_UIDS);
+    behind = (unsigned)(raft_kit_leader(kit, 0) + 1) % 3;
+    assert_true(raft_kit_equal(kit));
+    raft_kit_stop(kit, behind);
+    (void)snprintf(saved, sizeof saved, "%s/saved", kit->folder);
+    copy_folder(kit->nodes[behind].raft_folder, saved);
+    for (uint64_t i = 1; i <= 100; i++)
+        assert_int_equal(raft_kit_acquire(kit, i), 0);
+    assert_int_equal(raft_kit_start(kit, behind), 0);
+    assert_true(raft_kit_equal(kit));
+    raft_kit_stop(kit, behind);
+    remove_segments(kit->nodes[behind].raft_folder);
+    find_file(saved, "0*-0*", path);
+    copy_folder(path, kit->nodes[behind].raft_folder);
+    (void)snprintf(path, sizeof path, "%s/open-99", kit->nodes[behind].raft_folder);
+    fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    assert_int_equal(ftruncate(fd, 8 << 20), 0);
+    (void)close(fd);
+    if (raft_kit_start(kit, behind) != 0)
+        fail_msg("%s", kit->nodes[behind].kit.why);
+    assert_int_equal(raft_kit_acquire(kit, 101), 0);
+    assert_true(raft_kit_equal(kit));
+    expect_lease(kit, behind, 101);
+}
+
 static void raft_folder_of_another_name_or_in_use_is_refused(void **state)
 {
     struct raft_kit *kit = *state;
@@ -871,6 +921,7 @@ int main(void)
         cmocka_unit_test_teardown(raft_missing_segment_is_refused, teardown),
         cmocka_unit_test_teardown(raft_torn_end_is_normal, teardown),
         cmocka_unit_test_teardown(raft_old_snapshot_half_taken_away_is_normal, teardown),
+        cmocka_unit_test_teardown(raft_snapshot_half_installed_is_taken_on, teardown),
         cmocka_unit_test_setup_teardown(raft_folder_of_another_name_or_in_use_is_refused, setup_1,
                                         teardown),
     };
