@@ -40,16 +40,15 @@ static void on_message(struct grpc_request *request, const uint8_t *data, size_t
     attempt->reply_len = len;
 }
 
-static void tell(struct call_attempt *attempt, enum grpc_status status, const char *message,
-                 bool sent)
+static void tell(struct call_attempt *attempt, const struct attempt_end *known, const char *message)
 {
-    struct attempt_end end = {.status = status, .sent = sent, .server = attempt->server};
+    struct attempt_end end = *known;
     char text[XCE_MESSAGE_MAX];
 
-    if (status == GRPC_OK && attempt->n_replies != 1) {
+    if (end.status == GRPC_OK && attempt->n_replies != 1) {
         end.status = GRPC_DATA_LOSS;
         message = attempt->n_replies ? "the server answered twice" : "the server's answer is empty";
-    } else if (status == GRPC_OK && !attempt->reply) {
+    } else if (end.status == GRPC_OK && !attempt->reply) {
         end.status = GRPC_DATA_LOSS;
         message = "out of memory";
     }
@@ -57,7 +56,7 @@ static void tell(struct call_attempt *attempt, enum grpc_status status, const ch
         end.message = "";
         end.reply = attempt->reply;
         end.reply_len = attempt->reply_len;
-    } else if (end.status == GRPC_UNAVAILABLE && !sent) {
+    } else if (end.status == GRPC_UNAVAILABLE && !end.sent) {
         client_name_server(attempt->client, attempt->server, message, text);
         end.message = text;
     } else {
@@ -71,10 +70,14 @@ static void on_end(struct grpc_request *request, enum grpc_status status, const 
 {
     struct call_attempt *attempt = arg;
 
-    (void)request;
     attempt->request = NULL;
     if (attempt->fn)
-        tell(attempt, status, message, sent);
+        tell(attempt,
+             &(struct attempt_end){.status = status,
+                                   .sent = sent,
+                                   .answered = grpc_request_answered(request),
+                                   .server = attempt->server},
+             message);
     attempt_free(attempt);
 }
 

@@ -15,6 +15,7 @@ struct attempt_end {
     enum grpc_status status;
     const char *message; /* never empty unless status is GRPC_OK */
     bool sent;           /* the server may have seen it */
+    bool answered;       /* the status is what the server said */
     size_t server;       /* which one it was */
     const uint8_t *reply;
     size_t reply_len;

@@ -18,6 +18,10 @@ enum {
     /* With several servers none is waited for longer than this part of what is left, nor shorter than that. */
     SHARE = 2,
     SHARE_LEAST_MS = 2000,
+    /* A server that says that nobody leads is likely to have a leader before another server could be asked: so long it is
+     * asked again, often. Then it may be the one that is cut off. */
+    STAY_MS = 1000,
+    BACKOFF_STAY_MS = 80,
 };
 
 struct call {
@@ -118,7 +122,7 @@ static void again(struct call *call, const struct attempt_end *end)
 {
     struct xce_client *client = call->client;
     int64_t now = loop_now_ms(client->loop);
-    bool reached = end->status == GRPC_DEADLINE_EXCEEDED;
+    bool reached = end->status == GRPC_DEADLINE_EXCEEDED, stay;
 
     snprintf(call->said, sizeof call->said, "%s", end->message);
     if (reached)
@@ -129,11 +133,14 @@ static void again(struct call *call, const struct attempt_end *end)
         finish(call, XCE_UNREACHABLE, call->said, NULL, 0);
         return;
     }
-    client_leave_server(client, end->server, end->status == GRPC_UNAVAILABLE && !end->sent);
+    stay = end->answered && now - call->out_of_reach_ms < STAY_MS;
+    if (!stay)
+        client_leave_server(client, end->server,
+                            client_left(end->status, end->sent, end->answered));
     loop_timer_start(call->pause, client_jitter(client, call->backoff_ms), 0);
     call->backoff_ms *= 2;
-    if (call->backoff_ms > BACKOFF_MOST_MS)
-        call->backoff_ms = BACKOFF_MOST_MS;
+    if (call->backoff_ms > (stay ? BACKOFF_STAY_MS : BACKOFF_MOST_MS))
+        call->backoff_ms = stay ? BACKOFF_STAY_MS : BACKOFF_MOST_MS;
 }
 
 static void attempt_ended(const struct attempt_end *end, void *arg)

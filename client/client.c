@@ -14,8 +14,13 @@
 #include "common/net/tls_keys.h"
 #include "common/text.h"
 
+/* Where there is another server to ask, one that does not answer is not waited for: neither a stranger's handshake, nor, twice
+ * so long, one that has fallen silent with a call open (its machine has lost its power, or is behind a cut). */
 enum {
     SHAKE_MS = 3000,
+    SILENT_MS = 1000,
+    /* One that was lost so long ago may be back. */
+    LOST_MS = 10000,
 };
 
 static int64_t pick(int64_t asked, int64_t configured)
@@ -224,8 +229,9 @@ int client_channel(struct xce_client *client, struct grpc_channel **ret)
     struct client_server *server = &client->servers[client->current];
 
     if (!server->channel) {
-        /* Where there is another to ask, one that does not answer is not waited for. */
-        const struct grpc_limits limits = {.handshake_ms = client->n_servers > 1 ? SHAKE_MS : 0};
+        bool several = client->n_servers > 1;
+        const struct grpc_limits limits = {.handshake_ms = several ? SHAKE_MS : 0,
+                                           .keepalive_ms = several ? SILENT_MS : 0};
         int r = grpc_channel_open(client->loop, server->target, client->keys, &limits,
                                   &server->channel);
 
@@ -236,13 +242,38 @@ int client_channel(struct xce_client *client, struct grpc_channel **ret)
     return 0;
 }
 
-void client_leave_server(struct xce_client *client, size_t i, bool unreached)
+enum client_left client_left(enum grpc_status status, bool sent, bool answered)
 {
-    if (unreached)
+    if (answered || status == GRPC_DEADLINE_EXCEEDED)
+        return CLIENT_LEFT_SPOKE;
+    return status == GRPC_UNAVAILABLE && !sent ? CLIENT_LEFT_UNREACHED : CLIENT_LEFT_LOST;
+}
+
+static bool lost_lately(const struct client_server *server, int64_t now)
+{
+    return server->lost_ms && now - server->lost_ms < LOST_MS;
+}
+
+void client_leave_server(struct xce_client *client, size_t i, enum client_left why)
+{
+    int64_t now = loop_now_ms(client->loop);
+
+    if (why != CLIENT_LEFT_SPOKE)
+        client->servers[i].lost_ms = now;
+    if (why == CLIENT_LEFT_UNREACHED)
         drop_channel(client, &client->servers[i]);
     /* Several calls may say so of the same one. */
-    if (client->current == i)
-        client->current = (i + 1) % client->n_servers;
+    if (client->current != i)
+        return;
+    client->current = (i + 1) % client->n_servers;
+    for (size_t n = 1; n < client->n_servers; n++) {
+        size_t other = (i + n) % client->n_servers;
+
+        if (!lost_lately(&client->servers[other], now)) {
+            client->current = other;
+            return;
+        }
+    }
 }
 
 void client_saw_time(struct xce_client *client, int64_t cluster_ms)

@@ -17,6 +17,7 @@ struct tls_keys;
 struct client_server {
     const char *target;
     struct grpc_channel *channel; /* NULL until it is needed */
+    int64_t lost_ms;              /* when it did not answer last (loop time); 0 = never */
 };
 
 struct xce_client {
@@ -50,9 +51,17 @@ int64_t client_timeout(const struct xce_client *client, const struct xce_call *c
 
 /* The channel of the current server, connected or not. 0; -ENOMEM, -EMFILE. */
 int client_channel(struct xce_client *client, struct grpc_channel **ret);
-/* Server i did not do: ask another one next time. unreached: no connection came about; its channel is dropped, so that it
- * is tried again when our backoff says so, not when the channel's does. */
-void client_leave_server(struct xce_client *client, size_t i, bool unreached);
+enum client_left {
+    CLIENT_LEFT_SPOKE = 1, /* it is there, and is of no use now */
+    CLIENT_LEFT_LOST,      /* the connection broke, or no answer came */
+    CLIENT_LEFT_UNREACHED, /* no connection came about: its channel is dropped, so that it is tried again when our backoff
+                            * says so, not when the channel's does */
+};
+
+/* Server i did not do: ask another one next time, one that has not been lost lately if there is any. */
+void client_leave_server(struct xce_client *client, size_t i, enum client_left why);
+/* How a call on it ended that is to be made again. */
+enum client_left client_left(enum grpc_status status, bool sent, bool answered);
 
 /* What went wrong with server i: message, with the server's name unless it begins with that. message may be NULL or empty. */
 void client_name_server(const struct xce_client *client, size_t i, const char *message,

@@ -211,7 +211,7 @@ static bool lasting(enum grpc_status status)
     }
 }
 
-static void retry(struct xce_watch *watch, size_t server, const char *message, bool unreached)
+static void retry(struct xce_watch *watch, size_t server, const char *message, enum client_left why)
 {
     struct xce_client *client = watch->client;
 
@@ -223,7 +223,7 @@ static void retry(struct xce_watch *watch, size_t server, const char *message, b
         watch->listing = false;
         push_skipped(watch, 0);
     }
-    client_leave_server(client, server, unreached);
+    client_leave_server(client, server, why);
     loop_timer_start(watch->pause, client_jitter(client, watch->backoff_ms), 0);
     watch->backoff_ms *= 2;
     if (watch->backoff_ms > BACKOFF_MOST_MS)
@@ -237,7 +237,6 @@ static void on_end(struct grpc_request *request, enum grpc_status status, const 
     struct xce_watch *watch = stream->watch;
     size_t server = stream->server;
 
-    (void)request;
     free(stream);
     if (!watch)
         return;
@@ -247,7 +246,7 @@ static void on_end(struct grpc_request *request, enum grpc_status status, const 
         over(watch, (int)client_code(status),
              message && message[0] ? message : grpc_status_name(status));
     else if (watch->code == XCE_OK)
-        retry(watch, server, message, status == GRPC_UNAVAILABLE && !sent);
+        retry(watch, server, message, client_left(status, sent, grpc_request_answered(request)));
 }
 
 /* ---- connecting ---- */

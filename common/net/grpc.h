@@ -194,5 +194,7 @@ void grpc_request_half_close(struct grpc_request *request);
 void grpc_request_cancel(struct grpc_request *request);
 void grpc_request_pause(struct grpc_request *request);
 void grpc_request_resume(struct grpc_request *request);
+/* In end: whether the status is the server's own word, not what became of the connection. */
+bool grpc_request_answered(const struct grpc_request *request);
 
 #endif

@@ -551,6 +551,11 @@ int grpc_request_start(struct grpc_channel *channel, const char *path, int64_t t
     return 0;
 }
 
+bool grpc_request_answered(const struct grpc_request *request)
+{
+    return request->has_status;
+}
+
 int grpc_request_send(struct grpc_request *request, const uint8_t *bytes, size_t len)
 {
     if (request->finished)

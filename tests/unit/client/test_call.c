@@ -1,4 +1,5 @@
 /* Calls of libxce against a server that answers, does not, or dies: what is sent again, under which id, for how long. */
+#include <assert.h>
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -443,6 +444,93 @@ static void call_a_silent_server_is_left_for_another(void **state)
     close(fd);
 }
 
+/* Two servers: the fixture's, of those rules, and another behind it that answers Get. */
+static struct fake_server *two_servers(struct fixture *f, const struct fake_rule *rules, size_t n)
+{
+    struct fake_rule answers[] = {kit_rule(f, "Get", FAKE_ANSWER)};
+    const char *path = tmp_path(tmp_dir(), "second.sock");
+    char addresses[400];
+
+    f->server = fake_start(f->path, rules, n);
+    snprintf(addresses, sizeof addresses, "%s,unix:%s", f->address, path);
+    kit_client(f, addresses, 20000, 20000);
+    return fake_start(path, answers, 1);
+}
+
+static void call_a_server_that_soon_has_a_leader_is_not_left(void **state)
+{
+    static struct fake_call calls[FAKE_CALLS_MAX];
+    struct fixture *f = *state;
+    struct fake_rule rules[] = {kit_rule(f, "Get", FAKE_STATUS), kit_rule(f, "Get", FAKE_ANSWER)};
+    struct fake_server *second;
+    struct xce_lease *lease;
+
+    rules[0].times = 4;
+    rules[0].status = GRPC_UNAVAILABLE;
+    rules[0].message = "there is no leader";
+    second = two_servers(f, rules, 2);
+    assert_int_equal(get(f, &lease), XCE_OK);
+    xce_free(lease);
+    assert_int_equal(fake_calls(f->server, calls, FAKE_CALLS_MAX), 5);
+    assert_int_equal(fake_calls(second, calls, FAKE_CALLS_MAX), 0);
+    fake_stop(second);
+}
+
+static void call_a_server_that_stays_without_a_leader_is_left(void **state)
+{
+    static struct fake_call calls[FAKE_CALLS_MAX];
+    struct fixture *f = *state;
+    struct fake_rule rules[] = {kit_rule(f, "Get", FAKE_STATUS)};
+    struct fake_server *second;
+    struct xce_lease *lease;
+    int64_t began_ms;
+
+    rules[0].status = GRPC_UNAVAILABLE;
+    rules[0].message = "there is no leader";
+    second = two_servers(f, rules, 1);
+    began_ms = clock_mono_ms();
+    assert_int_equal(get(f, &lease), XCE_OK);
+    xce_free(lease);
+    assert_in_range(clock_mono_ms() - began_ms, 900, 1100 + SLACK_MS);
+    assert_int_equal(fake_calls(second, calls, FAKE_CALLS_MAX), 1);
+    fake_stop(second);
+}
+
+/* Says hello, and never a word again: a machine without power, or behind a cut. */
+static void *fall_silent(void *arg)
+{
+    static const uint8_t settings[9] = {[3] = 4};
+    int fd = accept(*(const int *)arg, NULL, NULL);
+
+    assert(fd >= 0 && write(fd, settings, sizeof settings) == sizeof settings);
+    return (void *)(intptr_t)fd;
+}
+
+static void call_a_server_that_falls_silent_is_left(void **state)
+{
+    struct fixture *f = *state;
+    struct fake_rule rules[] = {kit_rule(f, "Get", FAKE_ANSWER)};
+    const char *path = tmp_path(tmp_dir(), "silent");
+    int fd = deaf_socket(path);
+    struct xce_lease *lease;
+    char addresses[400];
+    int64_t began_ms;
+    pthread_t thread;
+    void *accepted;
+
+    f->server = fake_start(f->path, rules, 1);
+    snprintf(addresses, sizeof addresses, "unix:%s,%s", path, f->address);
+    kit_client(f, addresses, 60000, 60000);
+    assert_int_equal(pthread_create(&thread, NULL, fall_silent, &fd), 0);
+    began_ms = clock_mono_ms();
+    assert_int_equal(get(f, &lease), XCE_OK);
+    xce_free(lease);
+    assert_true(clock_mono_ms() - began_ms < 2000 + 2 * SLACK_MS);
+    assert_int_equal(pthread_join(thread, &accepted), 0);
+    close((int)(intptr_t)accepted);
+    close(fd);
+}
+
 /* ---- the client ---- */
 
 static void call_client_options_are_checked(void **state)
@@ -513,6 +601,9 @@ int main(void)
         TEST(call_a_stopped_server_ends_at_the_deadline),
         TEST(call_another_server_is_asked),
         TEST(call_a_silent_server_is_left_for_another),
+        TEST(call_a_server_that_soon_has_a_leader_is_not_left),
+        TEST(call_a_server_that_stays_without_a_leader_is_left),
+        TEST(call_a_server_that_falls_silent_is_left),
         TEST(call_client_options_are_checked),
         TEST(call_server_comes_from_option_environment_file),
     };
