@@ -15,16 +15,19 @@
 #include "noded/reason.h"
 #include "noded/session_decode.h"
 
-#define METHOD             "/xce.v1.NodeService/Session"
-#define SERVERS_MAX        16
-#define HEARTBEAT_MIN_MS   50
-#define HEARTBEAT_MAX_MS   60000
-#define HEARTBEATS_LOST    5  /* unanswered in a row: the server is as good as gone */
-#define HEARTBEATS_KEPT    16 /* whose time of sending is known */
-#define WELCOME_WAIT_MS    20000
-#define MEMBERS_IN_MESSAGE 512
-#define WAITING_MAX        (1u << 20) /* reports that the server does not take: give up on it */
-#define DETAIL_MAX         256
+#define METHOD           "/xce.v1.NodeService/Session"
+#define SERVERS_MAX      16
+#define HEARTBEAT_MIN_MS 50
+#define HEARTBEAT_MAX_MS 60000
+/* So many unanswered in a row: the server is as good as gone. Sooner where another one may be better off. */
+#define HEARTBEATS_LOST            5
+#define HEARTBEATS_LOST_OF_SEVERAL 2
+#define HEARTBEATS_KEPT            16 /* whose time of sending is known */
+#define WELCOME_WAIT_MS            20000
+#define WELCOME_WAIT_OF_SEVERAL_MS 4000 /* the same, where there is another one */
+#define MEMBERS_IN_MESSAGE         512
+#define WAITING_MAX                (1u << 20) /* reports that the server does not take: give up on it */
+#define DETAIL_MAX                 256
 
 /* A growing row of messages of one kind, each in a piece of memory of its own. */
 struct row {
@@ -48,6 +51,7 @@ struct session {
     struct loop_soon *flush;
     struct pb_arena arena;
     bool welcomed, blocked, closing;
+    bool silent; /* this session ended because its server says nothing */
     char trouble[256];
 
     int64_t heartbeat_ms;
@@ -153,11 +157,12 @@ static void on_end(struct grpc_request *request, enum grpc_status status, const 
     trouble(s, text);
     if (was)
         s->ops.ended(s->arg);
-    /* The next one in the row, save after a session that was good: it is likely to be back at once. */
-    if (!was && s->n_servers > 1) {
+    /* The next one in the row, save after a session that was good to its end: it is likely to be back at once. */
+    if (s->n_servers > 1 && (!was || s->silent)) {
         channel_drop(s);
         s->server = (s->server + 1) % s->n_servers;
     }
+    s->silent = false;
     s->retry_ms = was ? s->retry_min_ms : s->retry_ms * 2;
     if (s->retry_ms > s->retry_max_ms)
         s->retry_ms = s->retry_max_ms;
@@ -175,6 +180,13 @@ void session_again(struct session *s, const char *why)
 {
     if (s)
         end_because(s, why);
+}
+
+/* Behind a cut a connection stays open for long: it is left, too. */
+static void end_silent(struct session *s, const char *why)
+{
+    s->silent = true;
+    end_because(s, why);
 }
 
 /* ---- up ---- */
@@ -372,7 +384,7 @@ static void attempt(struct session *s)
         return;
     }
     hello_send(s);
-    loop_timer_start(s->timer, WELCOME_WAIT_MS, 0);
+    loop_timer_start(s->timer, s->n_servers > 1 ? WELCOME_WAIT_OF_SEVERAL_MS : WELCOME_WAIT_MS, 0);
 }
 
 static void on_timer(void *arg)
@@ -382,9 +394,9 @@ static void on_timer(void *arg)
     if (!s->request)
         attempt(s);
     else if (!s->welcomed)
-        end_because(s, "no answer to our hello");
-    else if (s->seq - s->acked >= HEARTBEATS_LOST)
-        end_because(s, "no answer to our heartbeats");
+        end_silent(s, "no answer to our hello");
+    else if (s->seq - s->acked >= (s->n_servers > 1 ? HEARTBEATS_LOST_OF_SEVERAL : HEARTBEATS_LOST))
+        end_silent(s, "no answer to our heartbeats");
     else if (!s->blocked)
         heartbeat_send(s);
     else
