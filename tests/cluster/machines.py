@@ -209,7 +209,8 @@ class Machine:
         return ' | '.join(lines[-3:]) or 'nothing on its console'
 
     def kill(self):
-        """SIGKILL to every process of it at once: its power is gone. Its disk stays."""
+        """Its power is gone: SIGKILL to every process of it at once, and no word from its kernel to anybody. Its disk stays."""
+        run('nsenter', f'--net={self.cluster.net}', 'ip', 'link', 'set', f'vb-{self.name}', 'down', check=False)
         kill_cgroup(self.cgroup)
         child = self.cluster.children.pop(self.name, None)
         if child is not None:
@@ -451,11 +452,16 @@ class Cluster:
             table bridge vcluster {
                 set pairs { type ifname . ifname; }
                 set off { type ifname; }
+                set one_way { type ifname . ifname; }
+                set mute { type ifname; }
                 chain forward {
                     type filter hook forward priority 0;
                     iifname . oifname @pairs drop
                     iifname @off drop
                     oifname @off drop
+                    ether type arp accept
+                    iifname . oifname @one_way drop
+                    iifname @mute drop
                 }
             }''')
 
@@ -464,21 +470,25 @@ class Cluster:
 
     # ---- the network ----
 
-    def cut(self, a, b):
-        """Nothing passes between a and b any more, in either direction; b may be "all"."""
+    def cut(self, a, b, one_way=False):
+        """Nothing passes between a and b any more, in either direction; b may be "all". one_way: nothing from a to b, while
+        what b sends still comes to a (b goes on knowing where a is: ARP passes)."""
         self.machine(a)
         if b == 'all':
-            self._nft(f'add element bridge vcluster off {{ "vb-{a}" }}')
+            self._nft(f'add element bridge vcluster {"mute" if one_way else "off"} {{ "vb-{a}" }}')
             return
         self.machine(b)
         if a == b:
             raise Error(f'{a} can not be cut from itself')
-        self._nft(f'add element bridge vcluster pairs {{ "vb-{a}" . "vb-{b}", "vb-{b}" . "vb-{a}" }}')
+        if one_way:
+            self._nft(f'add element bridge vcluster one_way {{ "vb-{a}" . "vb-{b}" }}')
+        else:
+            self._nft(f'add element bridge vcluster pairs {{ "vb-{a}" . "vb-{b}", "vb-{b}" . "vb-{a}" }}')
 
     def heal(self):
         """All cuts are gone."""
         self.machine(self.hosts()[0] if self.hosts() else '')
-        self._nft('flush set bridge vcluster pairs; flush set bridge vcluster off')
+        self._nft(''.join(f'flush set bridge vcluster {name}\n' for name in ('pairs', 'off', 'one_way', 'mute')))
 
     # ---- down ----
 

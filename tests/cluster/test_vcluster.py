@@ -130,6 +130,30 @@ class One(unittest.TestCase):
         self.assertTrue(self.reaches('c1', 'n1'))
         self.assertTrue(self.reaches('n2', 'c1'))
 
+    def hears(self, a, b):
+        """Whether a datagram of a's comes to b."""
+        listen = ('import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(("", 7)); s.settimeout(2)\n'
+                  'print("ready", flush=True)\ntry: print(s.recv(9).decode())\nexcept TimeoutError: print("nothing")')
+        send = f'import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b"heard", ("{b}", 7))'
+        ear = subprocess.Popen([VCLUSTER, self.a, 'exec', b, '--', '/usr/bin/python3', '-c', listen], stdout=subprocess.PIPE, text=True)
+        self.assertEqual(ear.stdout.readline(), 'ready\n')
+        self.ok('exec', a, '--', '/usr/bin/python3', '-c', send)
+        said = ear.communicate(timeout=20)[0].strip()
+        self.assertIn(said, ('heard', 'nothing'))
+        return said == 'heard'
+
+    def test_cut_one_way(self):
+        self.ok('cut', 'c1', 'n1', '--one-way')
+        self.assertFalse(self.hears('c1', 'n1'))
+        self.assertTrue(self.hears('n1', 'c1'))
+        self.assertTrue(self.hears('c1', 'n2'))
+        self.ok('cut', 'n2', 'all', '--one-way')
+        self.assertFalse(self.hears('n2', 'c1'))
+        self.assertTrue(self.hears('c1', 'n2'))
+        self.ok('heal')
+        self.assertTrue(self.hears('c1', 'n1'))
+        self.assertTrue(self.hears('n2', 'c1'))
+
     def test_kill_and_start_keep_the_disk(self):
         boot = self.ok('exec', 'n2', '--', 'cat', '/proc/sys/kernel/random/boot_id')
         self.ok('exec', 'n2', '--', 'sh', '-c', 'echo kept >/var/lib/kept; touch /tmp/lost; echo $$ >/run/lost; sync')

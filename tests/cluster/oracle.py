@@ -1,0 +1,73 @@
+"""What clients were told, held against what leased says in the end: nothing acknowledged is lost, nothing is given out twice.
+
+Clients write an object a line, before their next step, so what stands there was told to somebody:
+    acquiring {job}                  is asked for now
+    acquired {job rid lease uid epoch name}
+    again    {rid lease uid epoch}   the same request, asked once more (load.py), or {what code said} an attempt that had no
+                                     answer and is made once more under its id (claimer)
+    releasing, released {lease uid epoch}
+    failed   {...}                   it ended with an error
+Each has "t", seconds of the monotonic clock, which all machines of a cluster share with the test.
+"""
+import json
+
+
+def read(path):
+    """The events in a file that may still grow: a last line without its end is not there yet."""
+    try:
+        with open(path, encoding='utf-8') as f:
+            text = f.read()
+    except FileNotFoundError:
+        return []
+    return [json.loads(line) for line in text.split('\n')[:-1]]
+
+
+class Oracle:
+    """Goes through events in their order; test is a TestCase that is failed when they contradict each other."""
+
+    def __init__(self, test, events):
+        self.test = test
+        self.granted = {}   # (uid, epoch) -> acquired
+        self.held = {}      # uid -> acquired, of those that nobody has begun to release
+        self.leaving = {}   # lease -> releasing, of those that may or may not be gone
+        self.unanswered = set()  # jobs of acquires that have no answer yet
+        self.failed, self.retried = [], []
+        for e in events:
+            self.take(e)
+
+    def take(self, e):
+        key = (e.get('uid'), e.get('epoch'))
+        if e['ev'] == 'acquiring':
+            self.unanswered.add(e['job'])
+        elif e['ev'] == 'acquired':
+            self.test.assertNotIn(key, self.granted, f'{key} was given to two requests')
+            self.test.assertNotIn(e['uid'], self.held, f'{e["uid"]} was given out while held')
+            self.granted[key] = self.held[e['uid']] = e
+            self.unanswered.discard(e.get('job'))
+        elif e['ev'] == 'again' and 'rid' in e:
+            self.test.assertEqual((self.granted[key]['rid'], self.granted[key]['lease']), (e['rid'], e['lease']))
+        elif e['ev'] == 'again':
+            self.retried.append(e)
+        elif e['ev'] == 'releasing':
+            self.leaving[e['lease']] = self.held.pop(e['uid'])
+        elif e['ev'] == 'released':
+            self.leaving.pop(e['lease'], None)
+        elif e['ev'] == 'failed':
+            self.failed.append(e)
+            self.unanswered.discard(e.get('job'))
+
+    def check(self, listed):
+        """listed: the leases that are not free, by id, as leased shows them now."""
+        test = self.test
+        test.assertEqual(self.failed[:3], [], f'{len(self.failed)} requests failed')
+        uids = [lease['uid'] for lease in listed.values()]
+        test.assertEqual(len(uids), len(set(uids)), 'a uid has two leases')
+        for e in self.held.values():
+            test.assertIn(e['lease'], listed, f'{e["name"]} was acknowledged and is lost')
+            lease = listed[e['lease']]
+            test.assertEqual((lease['uid'], lease['epoch'], lease['name']), (e['uid'], e['epoch'], e['name']))
+            test.assertIn(lease['state'], ('granted', 'active'), f'{e["name"]} has ended by itself')
+        known = {e['lease'] for e in self.held.values()} | set(self.leaving)
+        for lease in listed.values():
+            if lease['state'] in ('granted', 'active') and lease['job'] not in self.unanswered:
+                test.assertIn(lease['lease'], known, f'{lease["name"]} ({lease["job"]}) is held by nobody who knows')
