@@ -85,7 +85,7 @@ struct xce_lease {
     int64_t changed_ms; /* wall time of the last change of state */
     uint64_t revision;  /* of the last change */
     const char *home, *shell;
-    /* release, expired, revoked, refused, ready-timeout, member-lost, stray; "" while live */
+    /* release, expired, revoked, refused, ready-timeout, member-lost, stray, restored; "" while live */
     const char *end_cause;
 };
 

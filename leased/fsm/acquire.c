@@ -6,6 +6,7 @@
 
 #include "common/mem.h"
 #include "leased/fsm/apply.h"
+#include "leased/fsm/incarnation.h"
 #include "leased/fsm/lease.h"
 #include "leased/fsm/node.h"
 #include "leased/fsm/pool.h"
@@ -349,8 +350,11 @@ static void forget_plan(struct plan *plan)
 void apply_acquire(struct fsm *fsm, const Xce__V1__Command *command, struct fsm_outcome *outcome)
 {
     struct plan plan = {.fsm = fsm, .acquire = command->acquire, .outcome = outcome};
-    bool ok = make_plan(&plan);
+    bool ok;
 
+    if (incarnation_refuses(fsm, outcome))
+        return;
+    ok = make_plan(&plan);
     for (size_t i = 0; ok && i < plan.n; i++) {
         struct lease *lease = plan.leases[i].adopt;
 

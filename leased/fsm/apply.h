@@ -49,6 +49,9 @@ void apply_pool_retire(struct fsm *fsm, const Xce__V1__Command *command,
                        struct fsm_outcome *outcome);
 void apply_unblock(struct fsm *fsm, const Xce__V1__Command *command, struct fsm_outcome *outcome);
 
+/* incarnation.c */
+void apply_restore(struct fsm *fsm, const Xce__V1__Command *command, struct fsm_outcome *outcome);
+void apply_confirm(struct fsm *fsm, const Xce__V1__Command *command, struct fsm_outcome *outcome);
 /* token.c */
 void apply_token(struct fsm *fsm, const Xce__V1__Command *command, struct fsm_outcome *outcome);
 void apply_enroll(struct fsm *fsm, const Xce__V1__Command *command, struct fsm_outcome *outcome);

@@ -35,6 +35,7 @@ enum quarantine {
     QUARANTINE_OVERDUE = 1 << 2,     /* draining or retired for longer than ten ready timeouts */
     QUARANTINE_STRAY = 1 << 3,       /* something ran under the uid after it was proved clean */
     QUARANTINE_OATH = 1 << 4,        /* fenced on an oath that turned out false */
+    QUARANTINE_RESTORED = 1 << 5,    /* of before a backup was restored; until the uid is free */
 };
 
 enum end_cause {
@@ -46,6 +47,7 @@ enum end_cause {
     END_READY_TIMEOUT = 5,
     END_MEMBER_LOST = 6,
     END_STRAY = 7,
+    END_RESTORED = 8, /* a backup was restored: it is not known what became of it */
 };
 
 enum node_state {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "common/mem.h"
+#include "leased/fsm/incarnation.h"
 #include "leased/fsm/pool.h"
 
 static size_t lower_bound(const struct fsm *fsm, uint32_t first)
@@ -48,6 +49,30 @@ void floor_set(struct fsm *fsm, uint32_t uid, uint32_t epoch)
     at = &fsm->floors[i].epochs[uid % FLOOR_PAGE];
     if (*at < epoch)
         *at = epoch;
+}
+
+void floor_cap(struct fsm *fsm, uint32_t uid, uint32_t epoch)
+{
+    uint32_t first = uid - uid % FLOOR_PAGE;
+    size_t i = lower_bound(fsm, first);
+    uint32_t *at;
+
+    if (i == fsm->n_floors || fsm->floors[i].first != first)
+        return;
+    at = &fsm->floors[i].epochs[uid % FLOOR_PAGE];
+    if (*at > epoch)
+        *at = epoch;
+}
+
+void floors_leap(struct fsm *fsm)
+{
+    for (size_t i = 0; i < fsm->n_floors; i++)
+        for (uint32_t j = 0; j < FLOOR_PAGE; j++) {
+            uint32_t *at = &fsm->floors[i].epochs[j];
+
+            if (*at && !pool_of_uid(fsm, fsm->floors[i].first + j))
+                *at = incarnation_above(*at);
+        }
 }
 
 void floors_done(struct fsm *fsm)

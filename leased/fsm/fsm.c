@@ -208,6 +208,8 @@ static const struct {
     [XCE__V1__COMMAND__KIND_RULES] = {apply_rules, COPIES_UNWANTED},
     [XCE__V1__COMMAND__KIND_TOKEN] = {apply_token, COPIES_UNWANTED},
     [XCE__V1__COMMAND__KIND_ENROLL] = {apply_enroll, COPIES_OWN},
+    [XCE__V1__COMMAND__KIND_RESTORE] = {apply_restore, COPIES_OWN},
+    [XCE__V1__COMMAND__KIND_CONFIRM] = {apply_confirm, COPIES_UNWANTED},
 };
 
 static bool get_key(const Xce__V1__Request *request, struct request_key *ret,

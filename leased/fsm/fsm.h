@@ -164,6 +164,21 @@ int fsm_request_find(const struct fsm *fsm, const void *principal, size_t princi
 /* A request that is not known and was issued before this cluster time is refused (acquire). 0 = nothing forgotten yet. */
 int64_t fsm_request_horizon_ms(const struct fsm *fsm);
 
+/* What a restored backup has left behind (docs/decisions/0014). */
+struct fsm_restored {
+    uint32_t times; /* 0 = this state never was a backup; what else is here is of the last time */
+    bool waits; /* nothing is granted or becomes free before an administrator confirms the nodes */
+    uint64_t revision; /* from which on the new incarnation counts */
+    uint64_t backup;   /* revision of the backup */
+    int64_t wall_ms;
+};
+
+void fsm_get_restored(const struct fsm *fsm, struct fsm_restored *ret);
+/* What this node is waited for before the nodes can be confirmed, to be put behind "waits for"; NULL = nothing. Static. */
+const char *fsm_node_awaited(const struct fsm *fsm, const struct fsm_node *node);
+/* Whether the node has to report the epochs that it has seen. node may be NULL. */
+bool fsm_wants_epochs(const struct fsm *fsm, const struct fsm_node *node);
+
 /* Highest epoch ever granted of a uid; 0 = never. Outlives pools. */
 uint32_t fsm_epoch_floor(const struct fsm *fsm, uint32_t uid);
 

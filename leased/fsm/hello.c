@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "leased/fsm/apply.h"
+#include "leased/fsm/incarnation.h"
 #include "leased/fsm/lease.h"
 #include "leased/fsm/node.h"
 
@@ -90,6 +91,7 @@ static void begin_session(struct fsm *fsm, struct node *node, const struct hello
     node->pub.machine_id = machine_id;
     node->pub.boot_id = boot_id;
     node->pub.session = outcome->session = ++fsm->last_session;
+    node->epochs_told = node->epochs_told && !hello->new_machine;
     if (node->admin == ADMIN_NONE)
         node_set_reason(fsm, node, hello->trusted ? NULL : why_unknown(hello, node), NULL);
     node_set(fsm, node, hello->trusted ? HEALTH_OK : HEALTH_UNKNOWN, node->admin);
@@ -195,7 +197,13 @@ static void take_watermark(struct fsm *fsm, struct node *node, uint64_t revision
         if (node->health == HEALTH_LOST)
             node_requarantine(fsm, node);
     }
-    if (node->health != HEALTH_UNKNOWN || revision < node->pub.unknown_revision)
+    node_trust_if_clean(fsm, node);
+}
+
+void node_trust_if_clean(struct fsm *fsm, struct node *node)
+{
+    if (node->health != HEALTH_UNKNOWN || node->pub.watermark < node->pub.unknown_revision ||
+        incarnation_wants(fsm, node))
         return;
     node_set(fsm, node, HEALTH_OK, node->admin);
     if (node->admin == ADMIN_NONE)

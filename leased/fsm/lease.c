@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/mem.h"
+#include "leased/fsm/incarnation.h"
 #include "leased/fsm/node.h"
 #include "leased/fsm/pool.h"
 #include "leased/fsm/state.h"
@@ -207,6 +208,43 @@ struct lease *lease_grant(struct fsm *fsm, const struct lease_spec *spec)
     return lease;
 }
 
+void lease_make_lost(struct fsm *fsm, const struct lease_spec *spec, uint32_t i, uint32_t epoch,
+                     const char *detail)
+{
+    struct lease *lease = lease_table_add(fsm, ++fsm->last_lease);
+    struct pool *pool = spec->pool;
+
+    pool_take_lost(pool, i, lease->number, epoch);
+    floor_cap(fsm, pool->pub.range.first + i, epoch);
+    lease->pub.uid = pool->pub.range.first + i;
+    lease->pub.epoch = epoch;
+    pool->n_leases++;
+    fill(fsm, lease, spec);
+    lease->pub.cause = END_RESTORED;
+    lease->pub.end_detail = intern_text(&fsm->strings, detail);
+    lease->sticky = QUARANTINE_RESTORED;
+    enter(fsm, lease, LEASE_DRAINING);
+    tell(fsm, lease);
+}
+
+void lease_drain_anew(struct fsm *fsm, struct lease *lease)
+{
+    for (uint32_t i = 0; i < lease->pub.n_members; i++)
+        lease_set_proof(fsm, lease, i, PROOF_PENDING, NULL, NULL);
+    lease->sticky = QUARANTINE_RESTORED;
+    if (lease_live(&lease->pub)) {
+        lease_end(fsm, lease, END_RESTORED, NULL);
+        return;
+    }
+    if (lease->pub.state == LEASE_DRAINING) {
+        lease_count(lease, -1);
+        enter(fsm, lease, LEASE_DRAINING);
+    } else {
+        lease_back(fsm, lease);
+    }
+    lease_proved(fsm, lease);
+}
+
 void lease_end(struct fsm *fsm, struct lease *lease, enum end_cause cause, const char *detail)
 {
     assert(lease_live(&lease->pub));
@@ -281,6 +319,7 @@ void lease_free(struct fsm *fsm, struct lease *lease)
 {
     struct pool *pool = lease->pool;
     uint32_t i = lease->pub.uid - pool->pub.range.first;
+    bool restored = lease->sticky & QUARANTINE_RESTORED;
 
     assert(lease->pub.state == LEASE_RETIRED && lease->pub.retired_revision);
     oath_note(fsm, lease);
@@ -301,6 +340,8 @@ void lease_free(struct fsm *fsm, struct lease *lease)
     lease->pub.since_ms = fsm->now_ms;
     lease->pub.changed_wall_ms = fsm->wall_ms;
     fsm_changed_lease(fsm, lease, false);
+    if (restored)
+        pool->slots[i].epoch = incarnation_above(pool->slots[i].epoch);
     lease_table_drop(fsm, lease);
     pool_give_back(fsm, pool, i);
     pool_leave_if_empty(fsm, pool);

@@ -70,6 +70,11 @@ struct lease_spec {
 
 /* The pool must have a free uid. */
 struct lease *lease_grant(struct fsm *fsm, const struct lease_spec *spec);
+/* The backup that was restored does not know of it, a node does: a lease of that uid and epoch, draining. */
+void lease_make_lost(struct fsm *fsm, const struct lease_spec *spec, uint32_t i, uint32_t epoch,
+                     const char *detail);
+/* A backup was restored: whatever it had got to, it drains, and nothing that was proved before counts. */
+void lease_drain_anew(struct fsm *fsm, struct lease *lease);
 /* Granted or active: it ends. detail: a sentence, NULL = none. */
 void lease_end(struct fsm *fsm, struct lease *lease, enum end_cause cause, const char *detail);
 /* Cooling or retired: back to draining, for a member owes a proof again. Tells nobody: lease_proved must follow. */

@@ -39,6 +39,8 @@ void node_set_reason(struct fsm *fsm, struct node *node, const char *reason, con
 void node_requarantine(struct fsm *fsm, struct node *node);
 /* End what is granted or active with this node a member. */
 void node_end_leases(struct fsm *fsm, struct node *node, const char *detail);
+/* It was unknown, and has been looked through since, and has told its epochs: it is so no more. */
+void node_trust_if_clean(struct fsm *fsm, struct node *node);
 /* It has blocked one uid more: false = it may not, it did so too often of late. */
 bool node_may_block(struct fsm *fsm, struct node *node);
 void node_note_block(struct fsm *fsm, struct node *node);

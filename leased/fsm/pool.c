@@ -6,6 +6,7 @@
 
 #include "common/mem.h"
 #include "leased/fsm/apply.h"
+#include "leased/fsm/incarnation.h"
 #include "leased/fsm/node.h"
 
 #define SECOND 1000LL
@@ -233,6 +234,7 @@ void apply_pool_create(struct fsm *fsm, const Xce__V1__Command *command,
     put_settings(fsm, pool, &settings);
     fsm_changed_pool(fsm, pool, CHANGE_POOL);
     line_up(fsm, pool, 0);
+    incarnation_ask_again(fsm);
 }
 
 /* What the pool is to become: its range and directory ranges, checked. */
@@ -291,6 +293,8 @@ void apply_pool_set(struct fsm *fsm, const Xce__V1__Command *command, struct fsm
         pool_table_grow(fsm, pool, cmd->last);
     fsm_changed_pool(fsm, pool, CHANGE_POOL);
     line_up(fsm, pool, size);
+    if (pool->size > size)
+        incarnation_ask_again(fsm);
     (void)witness_free(fsm, 1024);
 }
 

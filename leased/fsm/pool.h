@@ -20,6 +20,8 @@ void pool_line_prepend(struct pool *pool, uint32_t i);
 void pool_line_remove(struct pool *pool, uint32_t i);
 /* The first, out of line, for this lease; its epoch is one higher. The line must not be empty. Returns its index. */
 uint32_t pool_take(struct pool *pool, uint32_t lease_number);
+/* That one, in line or aside, for a lease that was granted before in another incarnation, under this epoch. */
+void pool_take_lost(struct pool *pool, uint32_t i, uint32_t lease_number, uint32_t epoch);
 /* A lease is over: to the end of the line, or aside. */
 void pool_give_back(struct fsm *fsm, struct pool *pool, uint32_t i);
 /* Never give it out (again) until an administrator says so. false = it was blocked already. Tells the change. */
@@ -49,6 +51,10 @@ void pool_recount_owners(struct fsm *fsm, struct pool *pool);
 uint32_t floor_get(const struct fsm *fsm, uint32_t uid);
 /* Raise it; epoch 0 does nothing. */
 void floor_set(struct fsm *fsm, uint32_t uid, uint32_t epoch);
+/* Of a uid that is in a pool now: what is known here may not stand above its epoch there. */
+void floor_cap(struct fsm *fsm, uint32_t uid, uint32_t epoch);
+/* Those of uids that are in no pool go on above the gap (incarnation.h). */
+void floors_leap(struct fsm *fsm);
 void floors_done(struct fsm *fsm);
 
 /* ---- rules (range.c; pure) ---- */

@@ -70,6 +70,17 @@ uint32_t pool_take(struct pool *pool, uint32_t lease_number)
     return i;
 }
 
+void pool_take_lost(struct pool *pool, uint32_t i, uint32_t lease_number, uint32_t epoch)
+{
+    if (pool->states[i] == UID_FREE)
+        pool_line_remove(pool, i);
+    else
+        pool->counts.blocked--;
+    pool->states[i] = UID_LEASED;
+    pool->slots[i].epoch = epoch;
+    pool->slots[i].before = lease_number;
+}
+
 bool pool_block(struct fsm *fsm, struct pool *pool, uint32_t i, const struct node *node,
                 const char *reason, const char *detail)
 {

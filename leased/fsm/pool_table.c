@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "common/mem.h"
+#include "leased/fsm/incarnation.h"
 #include "leased/fsm/lease.h"
 #include "leased/fsm/pool.h"
 
@@ -106,6 +107,8 @@ void pool_table_grow(struct fsm *fsm, struct pool *pool, uint32_t last)
     for (uint32_t i = pool->size; i < size; i++) {
         uint32_t epoch = floor_get(fsm, pool->pub.range.first + i);
 
+        if (epoch < incarnation_least(fsm))
+            epoch = incarnation_least(fsm);
         pool->slots[i] = (struct uid_slot){epoch, NO_SLOT, NO_SLOT};
         pool->states[i] = UID_FREE;
         pool->blocked[i] = 0;

@@ -4,6 +4,7 @@
 #include "common/mem.h"
 #include "common/text.h"
 #include "leased/fsm/apply.h"
+#include "leased/fsm/incarnation.h"
 #include "leased/fsm/lease.h"
 #include "leased/fsm/node.h"
 #include "leased/fsm/pool.h"
@@ -194,7 +195,7 @@ void apply_report(struct fsm *fsm, const Xce__V1__Command *command, struct fsm_o
     const Xce__V1__CmdReport *report = command->report;
     struct node *node = apply_session(fsm, report->node, report->session, outcome);
 
-    if (!node)
+    if (!node || !incarnation_report(fsm, node, report, outcome))
         return;
     for (size_t i = 0; i < report->n_members; i++)
         report_member(fsm, node, report->members[i]);

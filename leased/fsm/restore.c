@@ -8,6 +8,7 @@
 #include "leased/fsm/apply.h"
 #include "leased/fsm/codec.h"
 #include "leased/fsm/command.h"
+#include "leased/fsm/incarnation.h"
 #include "leased/fsm/lease.h"
 #include "leased/fsm/node.h"
 #include "leased/fsm/pool.h"
@@ -420,10 +421,10 @@ static void get_lease(struct restore *r)
     struct lease *lease;
 
     cause = get_u8(d);
-    if (!d->wrong &&
-        (id <= last || id > fsm->last_lease || state < LEASE_GRANTED || state > LEASE_RETIRED ||
-         cause > END_STRAY ||
-         sticky & ~(uint32_t)(QUARANTINE_OVERDUE | QUARANTINE_STRAY | QUARANTINE_OATH)))
+    if (!d->wrong && (id <= last || id > fsm->last_lease || state < LEASE_GRANTED ||
+                      state > LEASE_RETIRED || cause > END_RESTORED ||
+                      sticky & ~(uint32_t)(QUARANTINE_OVERDUE | QUARANTINE_STRAY | QUARANTINE_OATH |
+                                           QUARANTINE_RESTORED)))
         (void)decoder_fail(d, "a lease's id, state or reasons can not be");
     if (d->wrong)
         return;
@@ -605,6 +606,8 @@ static void get_all(struct restore *r)
         get_rules(r);
     if (r->version > 2)
         tokens_get(d, &r->fsm->tokens);
+    if (r->version > SNAPSHOT_PLAIN)
+        incarnation_get(d, r->fsm);
 }
 
 static const char *check_frame(const uint8_t *bytes, size_t len, uint32_t *ret_version)

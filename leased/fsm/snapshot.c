@@ -7,6 +7,7 @@
 
 #include "common/digest.h"
 #include "leased/fsm/codec.h"
+#include "leased/fsm/incarnation.h"
 #include "leased/fsm/lease.h"
 #include "leased/fsm/node.h"
 #include "leased/fsm/pool.h"
@@ -250,6 +251,8 @@ static void put_all(struct encoder *e, const struct fsm *fsm)
     put_requests(e, fsm, RING_REPEATABLE);
     put_rules(e, fsm);
     tokens_put(e, &fsm->tokens);
+    if (fsm->restored.times)
+        incarnation_put(e, fsm);
 }
 
 static void write_at(uint8_t *at, uint64_t value, int n)
@@ -269,7 +272,7 @@ int fsm_snapshot(const struct fsm *fsm, uint8_t **ret, size_t *ret_len)
         return -ENOMEM;
     }
     memcpy(e.bytes, SNAPSHOT_MAGIC, 8);
-    write_at(e.bytes + 8, SNAPSHOT_VERSION, 4);
+    write_at(e.bytes + 8, fsm->restored.times ? SNAPSHOT_VERSION : SNAPSHOT_PLAIN, 4);
     write_at(e.bytes + 16, e.len - SNAPSHOT_HEAD, 8);
     write_at(e.bytes + 12, digest_crc32c(0, e.bytes + SNAPSHOT_CRC_FROM, e.len - SNAPSHOT_CRC_FROM),
              4);

@@ -29,7 +29,7 @@ struct lease {
     struct fsm_lease pub;
     struct pool *pool;
     uint32_t number;    /* of its slot in fsm->pages */
-    uint32_t sticky;    /* quarantine reasons that were set by an event: OVERDUE, STRAY, OATH */
+    uint32_t sticky;    /* quarantine reasons set by an event: OVERDUE, STRAY, OATH, RESTORED */
     int64_t overdue_ms; /* draining or retired: when that is called overdue */
     uint8_t tries;      /* leases before this one that were refused under the same request */
     bool all_nodes;     /* asked for as such */
@@ -82,6 +82,7 @@ struct node {
     enum node_health health;
     enum node_admin admin;
     uint64_t verb_revision; /* of the last drain or cordon: forget wants a watermark past it */
+    bool epochs_told;       /* since the last restore, which epochs it has seen (incarnation.h) */
     int64_t blocked_ms[FSM_NODE_BLOCKS]; /* when it blocked uids, oldest first */
     uint32_t n_blocked;
 
@@ -218,6 +219,7 @@ struct fsm {
 
     struct rules rules;
     struct tokens tokens;
+    struct fsm_restored restored;
 
     struct wait *waits, *last_wait;               /* in the order of their requests */
     struct wait *failed_waits, *last_failed_wait; /* only while a command is applied */

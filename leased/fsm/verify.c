@@ -1,6 +1,7 @@
 /* Everything that is kept twice, counted again. */
 #include <string.h>
 
+#include "leased/fsm/incarnation.h"
 #include "leased/fsm/lease.h"
 #include "leased/fsm/node.h"
 #include "leased/fsm/pool.h"
@@ -226,6 +227,8 @@ static const char *check_nodes(const struct fsm *fsm)
             return "a node is ahead of the state";
         if ((node->health == HEALTH_UNKNOWN) != (node->pub.unknown_revision != 0))
             return "a node is unknown without a revision, or the other way round";
+        if (node->health == HEALTH_OK && incarnation_wants(fsm, node))
+            return "a node is trusted that has not told its epochs";
         n_lost += node->health == HEALTH_LOST;
         n_members += node->pub.n_leases;
     }

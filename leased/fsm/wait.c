@@ -194,6 +194,7 @@ static const char *cause_text(enum end_cause cause)
         [END_READY_TIMEOUT] = "a member was late",
         [END_MEMBER_LOST] = "a member was lost",
         [END_STRAY] = "a stray was found",
+        [END_RESTORED] = "a backup was restored",
     };
 
     return texts[cause];

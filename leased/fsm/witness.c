@@ -1,5 +1,6 @@
 /* Who must have dropped the record of a retired lease before its uid is free: members, and the nodes that could have
  * resolved its name all the while. A fence that is recorded as the member's proof stands for its watermark too. */
+#include "leased/fsm/incarnation.h"
 #include "leased/fsm/lease.h"
 #include "leased/fsm/node.h"
 
@@ -49,6 +50,8 @@ uint32_t witness_free(struct fsm *fsm, uint32_t at_most)
     uint32_t freed = 0;
 
     fsm->frees_left = false;
+    if (incarnation_waits(fsm))
+        return 0;
     if (!fsm->floors_known)
         work_out_floors(fsm);
     for (; lease && lease->pub.retired_revision <= fsm->floor_connected; lease = next) {

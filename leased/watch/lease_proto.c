@@ -10,13 +10,14 @@ static const struct {
 } reason_words[LEASE_PROTO_REASONS] = {
     {QUARANTINE_DIRTY, "dirty"},      {QUARANTINE_MEMBER_LOST, "member-lost"},
     {QUARANTINE_OVERDUE, "overdue"},  {QUARANTINE_STRAY, "stray"},
-    {QUARANTINE_OATH, "oath-broken"},
+    {QUARANTINE_OATH, "oath-broken"}, {QUARANTINE_RESTORED, "restored"},
 };
 
 const char *lease_proto_cause(enum end_cause cause)
 {
     static const char *const words[] = {"",        "release",       "expired",     "revoked",
-                                        "refused", "ready-timeout", "member-lost", "stray"};
+                                        "refused", "ready-timeout", "member-lost", "stray",
+                                        "restored"};
 
     return (size_t)cause < sizeof words / sizeof words[0] ? words[cause] : "";
 }

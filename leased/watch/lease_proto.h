@@ -13,7 +13,7 @@
 #include "xce/v1/pool.pb-c.h"
 
 #define LEASE_PROTO_INLINE_MEMBERS 4
-#define LEASE_PROTO_REASONS        5
+#define LEASE_PROTO_REASONS        6
 
 struct lease_proto {
     Xce__V1__Lease message;

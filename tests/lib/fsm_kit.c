@@ -135,6 +135,7 @@ int kit_apply_bytes(struct kit *kit, const uint8_t *bytes, size_t len)
 {
     struct fsm_hooks hooks = {on_change, on_outcome, kit};
     uint64_t before = fsm_revision(kit->fsm);
+    struct fsm_restored restored;
     const char *why;
     int r;
 
@@ -147,6 +148,9 @@ int kit_apply_bytes(struct kit *kit, const uint8_t *bytes, size_t len)
     why = fsm_verify(kit->fsm);
     if (why)
         die("after an entry", why);
+    fsm_get_restored(kit->fsm, &restored);
+    if (restored.revision > before) /* by this very entry */
+        before = restored.revision;
     for (size_t i = 0; i < kit->n_changes; i++)
         if (kit->changes[i].revision != before + i + 1)
             die("a change out of order", NULL);
@@ -735,4 +739,68 @@ struct fsm_counts kit_counts(const struct kit *kit)
 
     fsm_pool_counts(kit_pool(kit), &counts);
     return counts;
+}
+
+/* ---- backups ---- */
+
+struct kit_backup kit_backup(const struct kit *kit)
+{
+    struct kit_backup backup;
+
+    if (fsm_snapshot(kit->fsm, &backup.bytes, &backup.len) < 0)
+        die("no memory", NULL);
+    return backup;
+}
+
+enum fsm_code kit_restore(struct kit *kit, struct kit_backup *backup, char first)
+{
+    uint8_t incarnation[16] = "?a new incarnat";
+    Xce__V1__CmdRestore restore = XCE__V1__CMD_RESTORE__INIT;
+    Xce__V1__Command command = XCE__V1__COMMAND__INIT;
+    const char *why = "";
+
+    if (fsm_restore(kit->fsm, backup->bytes, backup->len, &why) < 0 ||
+        fsm_restore(kit->twin, backup->bytes, backup->len, &why) < 0)
+        die("the backup can not be restored", why);
+    free(mem_take(backup->bytes));
+    incarnation[0] = (uint8_t)first;
+    restore.incarnation = (ProtobufCBinaryData){sizeof incarnation, incarnation};
+    command.kind_case = XCE__V1__COMMAND__KIND_RESTORE;
+    command.restore = &restore;
+    return kit_apply(kit, &command);
+}
+
+enum fsm_code kit_confirm(struct kit *kit, const char *nodes)
+{
+    Xce__V1__CmdConfirm confirm = XCE__V1__CMD_CONFIRM__INIT;
+    Xce__V1__Command command = XCE__V1__COMMAND__INIT;
+    ProtobufCBinaryData list[16];
+    char text[256], *at = text, *name;
+
+    snprintf(text, sizeof text, "%s", nodes);
+    confirm.nodes = list;
+    while (*text && (name = strsep(&at, ",")) && confirm.n_nodes < 16)
+        list[confirm.n_nodes++] = bytes_of(name);
+    command.kind_case = XCE__V1__COMMAND__KIND_CONFIRM;
+    command.confirm = &confirm;
+    return kit_apply(kit, &command);
+}
+
+enum fsm_code kit_epoch(struct kit *kit, const char *node, uint32_t uid, uint32_t epoch, bool done)
+{
+    Xce__V1__CmdEpoch told = XCE__V1__CMD_EPOCH__INIT;
+    Xce__V1__CmdEpoch *list[] = {&told};
+    Xce__V1__CmdReport report = XCE__V1__CMD_REPORT__INIT;
+    Xce__V1__Command command = XCE__V1__COMMAND__INIT;
+
+    told.uid = uid;
+    told.epoch = epoch;
+    report.node = bytes_of(node);
+    report.session = kit_node(kit, node)->session;
+    report.n_epochs = uid != 0;
+    report.epochs = list;
+    report.epochs_done = done;
+    command.kind_case = XCE__V1__COMMAND__KIND_REPORT;
+    command.report = &report;
+    return kit_apply(kit, &command);
 }

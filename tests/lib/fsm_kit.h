@@ -122,6 +122,19 @@ enum fsm_code kit_rules(struct kit *kit, uint64_t expected, const char *roles,
 enum fsm_code kit_pool_retire(struct kit *kit, const char *name);
 enum fsm_code kit_unblock(struct kit *kit, uint32_t uid);
 
+/* A backup, and the state becoming that again: as fsm_restore and CmdRestore. */
+struct kit_backup {
+    uint8_t *bytes;
+    size_t len;
+};
+struct kit_backup kit_backup(const struct kit *kit);
+/* The backup is used up. first: of the new incarnation's bytes. */
+enum fsm_code kit_restore(struct kit *kit, struct kit_backup *backup, char first);
+/* "n1,n2"; "" = none named. */
+enum fsm_code kit_confirm(struct kit *kit, const char *nodes);
+/* The node reports that it has seen this epoch, uid 0 = none; done: and no other. */
+enum fsm_code kit_epoch(struct kit *kit, const char *node, uint32_t uid, uint32_t epoch, bool done);
+
 /* Everything that a lease needs from now on until its uid is free. */
 void kit_finish(struct kit *kit, uint64_t lease);
 

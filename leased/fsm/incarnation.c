@@ -1,0 +1,376 @@
+#include "leased/fsm/incarnation.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "leased/fsm/apply.h"
+#include "leased/fsm/codec.h"
+#include "leased/fsm/command.h"
+#include "leased/fsm/lease.h"
+#include "leased/fsm/node.h"
+#include "leased/fsm/pool.h"
+#include "leased/fsm/token.h"
+
+#define FREES_AT_ONCE 1024
+
+uint32_t incarnation_above(uint32_t epoch)
+{
+    return epoch > UINT32_MAX - INCARNATION_GAP ? UINT32_MAX : epoch + INCARNATION_GAP;
+}
+
+uint32_t incarnation_least(const struct fsm *fsm)
+{
+    return fsm->restored.times * INCARNATION_GAP;
+}
+
+bool incarnation_wants(const struct fsm *fsm, const struct node *node)
+{
+    return fsm->restored.times && !node->epochs_told;
+}
+
+bool incarnation_waits(const struct fsm *fsm)
+{
+    return fsm->restored.waits;
+}
+
+/* ---- a backup becomes the state ---- */
+
+static uint64_t leap(uint64_t from, uint64_t above)
+{
+    return from + INCARNATION_LEAP > above ? from + INCARNATION_LEAP : above;
+}
+
+/* Those of leases go on when the lease is over. */
+static void raise_epochs(struct fsm *fsm)
+{
+    for (size_t p = 0; p < fsm->n_pools; p++) {
+        struct pool *pool = fsm->pools[p];
+
+        for (uint32_t i = 0; i < pool->size; i++) {
+            if (pool->states[i] == UID_LEASED)
+                continue;
+            pool->slots[i].epoch = incarnation_above(pool->slots[i].epoch);
+            if (pool->slots[i].epoch == UINT32_MAX)
+                (void)pool_block(fsm, pool, i, NULL, "epochs",
+                                 "every epoch of this uid has been used");
+        }
+    }
+    floors_leap(fsm);
+}
+
+/* Nobody has said anything to this state. A fence was sworn of the boot of then: it has to be sworn again. */
+static void await_node(struct fsm *fsm, struct node *node)
+{
+    node->pub.session = ++fsm->last_session;
+    node->pub.watermark = 0;
+    node->epochs_told = false;
+    if (node->admin == ADMIN_NONE)
+        node_set_reason(fsm, node, "not heard since a backup was restored", NULL);
+    node_set(fsm, node, HEALTH_LOST, node->admin);
+    fsm_changed_node(fsm, node, CHANGE_NODE);
+}
+
+void apply_restore(struct fsm *fsm, const Xce__V1__Command *command, struct fsm_outcome *outcome)
+{
+    const Xce__V1__CmdRestore *restore = command->restore;
+
+    if (restore->incarnation.len != sizeof(fsm->incarnation) ||
+        memcmp(restore->incarnation.data, fsm->incarnation, sizeof(fsm->incarnation)) == 0) {
+        fsm_fail(outcome, FSM_INVALID, "incarnation: must be %zu bytes, and others than before",
+                 sizeof(fsm->incarnation));
+        return;
+    }
+    fsm->restored.backup = fsm->revision;
+    fsm->restored.times++;
+    fsm->restored.waits = true;
+    fsm->restored.wall_ms = fsm->wall_ms;
+    memcpy(fsm->incarnation, restore->incarnation.data, sizeof(fsm->incarnation));
+    fsm->revision = leap(fsm->revision, restore->above);
+    fsm->last_lease = leap(fsm->last_lease, restore->above);
+    fsm->last_session = leap(fsm->last_session, restore->above);
+    fsm->restored.revision = fsm->revision;
+    fsm->requests.horizon_ms = fsm->now_ms;
+    tokens_done(&fsm->tokens); /* one may have been spent since */
+    for (size_t i = 0; i < fsm->n_nodes; i++)
+        await_node(fsm, fsm->nodes[i]);
+    for (size_t i = 0; i < fsm->n_by_id; i++)
+        if (fsm->by_id[i].lease)
+            lease_drain_anew(fsm, fsm->by_id[i].lease);
+    raise_epochs(fsm);
+}
+
+/* ---- what nodes know ---- */
+
+static bool believable(const struct fsm *fsm, const struct node *node,
+                       const Xce__V1__CmdEpoch *told, struct fsm_outcome *outcome)
+{
+    const struct pool *pool = pool_of_uid(fsm, told->uid);
+    uint32_t known = pool ? pool->slots[told->uid - pool->pub.range.first].epoch
+                          : floor_get(fsm, told->uid);
+
+    if (told->uid && told->epoch && told->epoch <= (uint64_t)known + INCARNATION_AHEAD)
+        return true;
+    fsm_fail(outcome, FSM_INVALID,
+             "node %s says that it has seen epoch %" PRIu32 " of uid %" PRIu32
+             ", which is at %" PRIu32 ": that can not be",
+             node->pub.name, told->epoch, told->uid, known);
+    return false;
+}
+
+/* A uid that is in line, or aside, for all the backup knows; the node had a lease of it. */
+static void make_lost(struct fsm *fsm, struct pool *pool, uint32_t i, uint32_t epoch,
+                      struct node *node)
+{
+    char detail[FSM_MESSAGE_MAX + 1];
+    const struct lease_spec spec = {
+        .pool = pool,
+        .owner_name = "unknown",
+        .owner_name_len = strlen("unknown"),
+        .owner_uid = UINT32_MAX,
+        .owner_gid = UINT32_MAX,
+        .nodes = &node,
+        .n_nodes = 1,
+    };
+
+    fsm_format(detail, "granted after the backup was made; node %s knows of it", node->pub.name);
+    lease_make_lost(fsm, &spec, i, epoch, detail);
+}
+
+/* The node was a member of the lease that the uid has, or of a later one that the backup does not know. */
+static void make_member(struct fsm *fsm, struct lease *lease, uint32_t epoch, struct node *node)
+{
+    struct uid_slot *slot = &lease->pool->slots[lease->pub.uid - lease->pool->pub.range.first];
+    uint32_t m = lease_member_index(lease, node);
+    bool higher = epoch > lease->pub.epoch;
+
+    if (!higher && m != NO_SLOT)
+        return;
+    if (higher && lease_live(&lease->pub))
+        lease_end(fsm, lease, END_RESTORED, "a node has seen a higher epoch of its uid");
+    if (higher) {
+        lease->pub.epoch = slot->epoch = epoch;
+        lease->sticky |= QUARANTINE_RESTORED;
+    }
+    if (m == NO_SLOT)
+        m = lease_add_member(fsm, lease, node);
+    if (lease_live(&lease->pub))
+        lease_member(lease, m)->released = true;
+    lease_set_proof(fsm, lease, m, PROOF_PENDING, NULL, NULL);
+    if (!lease_live(&lease->pub) && lease->pub.state != LEASE_DRAINING)
+        lease_back(fsm, lease);
+    lease_count_owed(lease);
+    lease_proved(fsm, lease);
+}
+
+static void take_epoch(struct fsm *fsm, struct node *node, uint32_t uid, uint32_t epoch)
+{
+    struct pool *pool = pool_of_uid(fsm, uid);
+    struct lease *lease = lease_of_uid(fsm, uid);
+    uint32_t i;
+
+    if (!pool) {
+        floor_set(fsm, uid, epoch);
+        return;
+    }
+    i = uid - pool->pub.range.first;
+    if (lease && lease->sticky & QUARANTINE_RESTORED) {
+        if (epoch >= lease->pub.epoch)
+            make_member(fsm, lease, epoch, node);
+        return;
+    }
+    /* Not above that of the backup, from which on the slot has leapt. */
+    if ((uint64_t)epoch + INCARNATION_GAP <= pool->slots[i].epoch)
+        return;
+    if (lease)
+        make_member(fsm, lease, epoch, node);
+    else
+        make_lost(fsm, pool, i, epoch, node);
+}
+
+bool incarnation_report(struct fsm *fsm, struct node *node, const Xce__V1__CmdReport *report,
+                        struct fsm_outcome *outcome)
+{
+    /* Said in a state that wants none, or said already: it changes nothing. */
+    if (!incarnation_wants(fsm, node))
+        return true;
+    for (size_t i = 0; i < report->n_epochs; i++)
+        if (!believable(fsm, node, report->epochs[i], outcome))
+            return false;
+    for (size_t i = 0; i < report->n_epochs; i++)
+        take_epoch(fsm, node, report->epochs[i]->uid, report->epochs[i]->epoch);
+    if (!report->epochs_done)
+        return true;
+    node->epochs_told = true;
+    node_trust_if_clean(fsm, node);
+    return true;
+}
+
+void incarnation_ask_again(struct fsm *fsm)
+{
+    for (size_t i = 0; fsm->restored.waits && i < fsm->n_nodes; i++) {
+        struct node *node = fsm->nodes[i];
+
+        if (!node->epochs_told)
+            continue;
+        node->epochs_told = false;
+        if (node->health == HEALTH_OK) {
+            node_set(fsm, node, HEALTH_UNKNOWN, node->admin);
+            node->pub.unknown_revision = fsm->revision + 1;
+        }
+        if (node->admin == ADMIN_NONE)
+            node_set_reason(fsm, node, "has to report its epochs again", NULL);
+        fsm_changed_node(fsm, node, CHANGE_NODE);
+    }
+}
+
+/* ---- what is waited for ---- */
+
+const char *fsm_node_awaited(const struct fsm *fsm, const struct fsm_node *pub)
+{
+    const struct node *node = (const struct node *)pub;
+
+    if (!fsm->restored.waits || node->health == HEALTH_FENCED || node->health == HEALTH_OK)
+        return NULL;
+    if (pub->hello_revision <= fsm->restored.revision)
+        return "its hello";
+    if (!node->epochs_told)
+        return "the epochs that it has seen";
+    return node->health == HEALTH_LOST ? "it to be heard again"
+                                       : "a pass over the ranges that finds nothing there";
+}
+
+void fsm_get_restored(const struct fsm *fsm, struct fsm_restored *ret)
+{
+    *ret = fsm->restored;
+}
+
+bool fsm_wants_epochs(const struct fsm *fsm, const struct fsm_node *node)
+{
+    return node && incarnation_wants(fsm, (const struct node *)node);
+}
+
+/* Which nodes are missing; false = none is. */
+static bool name_awaited(const struct fsm *fsm, char ret[static FSM_MESSAGE_MAX + 1])
+{
+    const struct node *first = NULL;
+    size_t n = 0;
+
+    for (size_t i = 0; i < fsm->n_nodes; i++) {
+        if (!fsm_node_awaited(fsm, &fsm->nodes[i]->pub))
+            continue;
+        first = first ? first : fsm->nodes[i];
+        n++;
+    }
+    if (!first)
+        return false;
+    if (n == 1)
+        fsm_format(ret, "node %s: %s", first->pub.name, fsm_node_awaited(fsm, &first->pub));
+    else
+        fsm_format(ret, "node %s: %s; and %zu more nodes", first->pub.name,
+                   fsm_node_awaited(fsm, &first->pub), n - 1);
+    return true;
+}
+
+bool incarnation_refuses(const struct fsm *fsm, struct fsm_outcome *outcome)
+{
+    char what[FSM_MESSAGE_MAX + 1];
+
+    if (!fsm->restored.waits)
+        return false;
+    if (name_awaited(fsm, what))
+        fsm_fail(outcome, FSM_PRECONDITION,
+                 "a backup was restored, no uid is given out yet: waits for %s", what);
+    else
+        fsm_fail(outcome, FSM_PRECONDITION,
+                 "a backup was restored, no uid is given out yet: waits for an administrator to "
+                 "confirm the nodes (leasectl cluster confirm)");
+    return true;
+}
+
+/* ---- the administrator's word ---- */
+
+static bool check_named(struct fsm *fsm, const Xce__V1__CmdConfirm *confirm, uint64_t mark,
+                        struct fsm_outcome *outcome)
+{
+    for (size_t i = 0; i < confirm->n_nodes; i++) {
+        struct node *node;
+
+        if (!apply_text(confirm->nodes[i], "node", APPLY_NAME_MAX, false, outcome))
+            return false;
+        node = node_find(fsm, confirm->nodes[i].data, confirm->nodes[i].len);
+        if (!node) {
+            fsm_fail(outcome, FSM_PRECONDITION,
+                     "node %s has never said hello to this state: start its noded, then confirm",
+                     apply_string(fsm, confirm->nodes[i]));
+            return false;
+        }
+        if (node->health == HEALTH_FENCED) {
+            fsm_fail(outcome, FSM_PRECONDITION, "node %s is fenced: it is none that is there",
+                     node->pub.name);
+            return false;
+        }
+        node->mark = mark;
+    }
+    return true;
+}
+
+void apply_confirm(struct fsm *fsm, const Xce__V1__Command *command, struct fsm_outcome *outcome)
+{
+    const Xce__V1__CmdConfirm *confirm = command->confirm;
+    char what[FSM_MESSAGE_MAX + 1];
+    uint64_t mark = ++fsm->mark;
+
+    if (!fsm->restored.waits) {
+        fsm_fail(outcome, FSM_PRECONDITION,
+                 fsm->restored.times ? "the nodes are confirmed already"
+                                     : "no backup was restored");
+        return;
+    }
+    if (!check_named(fsm, confirm, mark, outcome))
+        return;
+    for (size_t i = 0; i < fsm->n_nodes; i++) {
+        const struct node *node = fsm->nodes[i];
+
+        if (node->mark == mark || node->health == HEALTH_FENCED)
+            continue;
+        fsm_fail(outcome, FSM_PRECONDITION,
+                 "node %s is registered and not named: name it, or if it is gone for good, "
+                 "leasectl node fence it",
+                 node->pub.name);
+        return;
+    }
+    if (name_awaited(fsm, what)) {
+        fsm_fail(outcome, FSM_PRECONDITION, "not yet: waits for %s", what);
+        return;
+    }
+    fsm->restored.waits = false;
+    floors_leap(fsm); /* of uids that nodes told of and that are in no pool */
+    (void)witness_free(fsm, FREES_AT_ONCE);
+}
+
+/* ---- snapshot ---- */
+
+void incarnation_put(struct encoder *e, const struct fsm *fsm)
+{
+    put_u32(e, fsm->restored.times);
+    put_u8(e, fsm->restored.waits);
+    put_u64(e, fsm->restored.revision);
+    put_u64(e, fsm->restored.backup);
+    put_i64(e, fsm->restored.wall_ms);
+    for (size_t i = 0; i < fsm->n_nodes; i++)
+        put_u8(e, fsm->nodes[i]->epochs_told);
+}
+
+void incarnation_get(struct decoder *d, struct fsm *fsm)
+{
+    fsm->restored.times = get_u32(d);
+    fsm->restored.waits = get_bool(d);
+    fsm->restored.revision = get_u64(d);
+    fsm->restored.backup = get_u64(d);
+    fsm->restored.wall_ms = get_span(d, COMMAND_TIME_MAX);
+    for (size_t i = 0; i < fsm->n_nodes; i++)
+        fsm->nodes[i]->epochs_told = get_bool(d);
+    if (!d->wrong && (!fsm->restored.times || fsm->restored.revision > fsm->revision ||
+                      fsm->restored.backup >= fsm->restored.revision))
+        (void)decoder_fail(d, "the restore of this state can not be");
+}
