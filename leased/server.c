@@ -149,7 +149,7 @@ static void applied(void *arg)
 {
     struct server *server = arg;
 
-    hub_flush(server->hub);
+    hub_flush(server->hub, clock_mono_ms());
     if (server->service)
         service_flush(server->service);
 }
@@ -375,6 +375,7 @@ static void elapse(void *arg)
     struct server *server = arg;
 
     service_elapse(server->service);
+    hub_flush(server->hub, clock_mono_ms());
 }
 
 static void watchdog(void *arg)

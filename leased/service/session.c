@@ -214,7 +214,8 @@ static void pump(void *arg)
 /* Follow the feed; whether the node will get a full list is told by what the hub gives first. */
 static int subscribe(struct session *session, bool *ret_full)
 {
-    const struct hub_filter filter = {.node = session->mirror_own ? session->node : NULL};
+    const struct hub_filter filter = {.node = session->mirror_own ? session->node : NULL,
+                                      .concerns = session->node};
     bool resumes = session->resume && session->same_incarnation &&
                    hub_keeps(session->service->deps.hub, session->resume);
 

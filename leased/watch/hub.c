@@ -3,11 +3,13 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 
 #include "leased/watch/lease_proto.h"
 #include "leased/watch/ring.h"
 
 #define RING_BYTES_DEFAULT (8u << 20)
+#define BUCKETS            4096u
 
 /* following: position moves along the ring.
  * skipped ─▶ listing: leases in the order of their ids, each as it is when its turn comes. Before each of them the
@@ -19,18 +21,24 @@ enum stage {
     STAGE_LISTING,
 };
 
+TAILQ_HEAD(waiters, hub_subscription);
+
+/* idle: in hub->eager or, when it has a node that concerns it, in hub->patient ─▶ hub->waking ─▶ called: in none of them */
 struct hub_subscription {
     struct hub *hub;
     struct hub_filter filter;
     char *node;
-    uint32_t node_hash;
+    uint32_t node_hash, concern_hash;
     hub_ready_fn ready;
     void *arg;
     enum stage stage;
     uint64_t position;
-    uint64_t listed; /* id of the lease listed last */
-    bool idle;       /* waits to be called */
-    uint8_t *bytes;  /* of the lease listed last */
+    uint64_t listed;    /* id of the lease listed last */
+    struct waiters *on; /* NULL: does not wait to be called */
+    TAILQ_ENTRY(hub_subscription) waiter;
+    int64_t idle_ms; /* when it had taken all there was */
+    LIST_ENTRY(hub_subscription) concerned;
+    uint8_t *bytes; /* of the lease listed last */
     size_t room;
     struct hub_subscription *next, **place;
 };
@@ -40,7 +48,11 @@ struct hub {
     struct ring ring;
     int64_t (*wall_ms)(void);
     struct hub_subscription *subscriptions;
-    struct hub_subscription *calling; /* whom hub_flush calls next */
+    /* By the time since when they are idle, and so by position. */
+    struct waiters eager, patient, waking;
+    LIST_HEAD(, hub_subscription) by_concern[BUCKETS];
+    uint64_t flushed; /* revision that hub_flush has looked up to */
+    int64_t now_ms;   /* of the last flush */
 };
 
 int hub_new(const struct fsm *fsm, size_t ring_bytes, int64_t (*wall_ms)(void), struct hub **ret)
@@ -54,6 +66,9 @@ int hub_new(const struct fsm *fsm, size_t ring_bytes, int64_t (*wall_ms)(void), 
     }
     hub->fsm = fsm;
     hub->wall_ms = wall_ms;
+    TAILQ_INIT(&hub->eager);
+    TAILQ_INIT(&hub->patient);
+    TAILQ_INIT(&hub->waking);
     *ret = hub;
     return 0;
 }
@@ -73,18 +88,105 @@ void hub_changed(struct hub *hub, const struct fsm_change *change)
     ring_add(&hub->ring, hub->fsm, change, hub->wall_ms() - change->now_ms);
 }
 
-void hub_flush(struct hub *hub)
+/* ---- who waits ---- */
+
+static void move_to(struct hub_subscription *subscription, struct waiters *to)
+{
+    if (subscription->on)
+        TAILQ_REMOVE(subscription->on, subscription, waiter);
+    subscription->on = to;
+    if (to)
+        TAILQ_INSERT_TAIL(to, subscription, waiter);
+}
+
+static void wait_for_more(struct hub_subscription *subscription)
+{
+    struct hub *hub = subscription->hub;
+
+    subscription->idle_ms = hub->now_ms;
+    move_to(subscription, subscription->filter.concerns ? &hub->patient : &hub->eager);
+}
+
+static void wake_all(struct waiters *waiters, uint64_t revision)
+{
+    struct hub_subscription *subscription = TAILQ_FIRST(waiters), *next;
+
+    for (; subscription; subscription = next) {
+        next = TAILQ_NEXT(subscription, waiter);
+        if (subscription->position < revision)
+            move_to(subscription, &subscription->hub->waking);
+    }
+}
+
+static void wake_concerned(struct hub *hub, uint32_t hash)
+{
+    struct hub_subscription *subscription;
+
+    LIST_FOREACH(subscription, &hub->by_concern[hash % BUCKETS], concerned)
+    if (subscription->concern_hash == hash && subscription->on == &hub->patient)
+        move_to(subscription, &hub->waking);
+}
+
+static void wake_by(struct hub *hub, const struct ring_entry *entry)
+{
+    switch (entry->kind) {
+    case CHANGE_LEASE:
+        for (uint32_t i = 0; i < entry->n_members; i++)
+            wake_concerned(hub, entry->members[i]);
+        break;
+    case CHANGE_NODE:
+    case CHANGE_NODE_GONE:
+        wake_concerned(hub, ring_hash((const char *)ring_bytes(entry)));
+        break;
+    case CHANGE_POOL:
+    case CHANGE_POOL_GONE:
+        wake_all(&hub->patient, entry->revision);
+        break;
+    case CHANGE_RULES:
+        break;
+    }
+}
+
+/* Those whom a change since the last time concerns. */
+static void wake_patient(struct hub *hub, uint64_t revision)
+{
+    if (TAILQ_EMPTY(&hub->patient))
+        hub->flushed = revision;
+    while (hub->flushed < revision) {
+        const struct ring_entry *entry = ring_at(&hub->ring, hub->flushed + 1);
+
+        if (entry) {
+            wake_by(hub, entry);
+            hub->flushed++;
+        } else {
+            wake_all(&hub->patient, revision);
+            hub->flushed = revision;
+        }
+    }
+}
+
+static void wake_due(struct hub *hub, uint64_t revision)
+{
+    struct hub_subscription *subscription;
+
+    while ((subscription = TAILQ_FIRST(&hub->patient)) && subscription->position < revision &&
+           hub->now_ms - subscription->idle_ms >= HUB_PATIENCE_MS)
+        move_to(subscription, &hub->waking);
+}
+
+void hub_flush(struct hub *hub, int64_t now_ms)
 {
     uint64_t revision = fsm_revision(hub->fsm);
+    struct hub_subscription *subscription;
 
-    hub->calling = hub->subscriptions;
-    while (hub->calling) {
-        struct hub_subscription *subscription = hub->calling;
-
-        hub->calling = subscription->next;
-        if (!subscription->idle || subscription->position >= revision)
-            continue;
-        subscription->idle = false;
+    hub->now_ms = now_ms;
+    if (hub->flushed > revision)
+        hub->flushed = revision; /* another state has taken its place */
+    wake_all(&hub->eager, revision);
+    wake_patient(hub, revision);
+    wake_due(hub, revision);
+    while ((subscription = TAILQ_FIRST(&hub->waking))) {
+        move_to(subscription, NULL);
         subscription->ready(subscription->arg);
     }
 }
@@ -112,6 +214,11 @@ int hub_subscribe(struct hub *hub, uint64_t since, const struct hub_filter *filt
         }
         subscription->node_hash = ring_hash(filter->node);
     }
+    if (filter->concerns) {
+        subscription->concern_hash = ring_hash(filter->concerns);
+        LIST_INSERT_HEAD(&hub->by_concern[subscription->concern_hash % BUCKETS], subscription,
+                         concerned);
+    }
     subscription->hub = hub;
     subscription->ready = ready;
     subscription->arg = arg;
@@ -133,8 +240,9 @@ void hub_unsubscribe(struct hub_subscription *subscription)
 {
     if (!subscription)
         return;
-    if (subscription->hub->calling == subscription)
-        subscription->hub->calling = subscription->next;
+    move_to(subscription, NULL);
+    if (subscription->filter.concerns)
+        LIST_REMOVE(subscription, concerned);
     *subscription->place = subscription->next;
     if (subscription->next)
         subscription->next->place = subscription->place;
@@ -268,7 +376,7 @@ static int next_listed(struct hub_subscription *subscription, struct hub_event *
 
     while ((lease = fsm_lease_next(subscription->hub->fsm, subscription->listed))) {
         if (lists(subscription, lease) && pack(subscription, lease, ret) < 0) {
-            subscription->idle = true; /* no memory now: it goes on with the next change */
+            wait_for_more(subscription); /* no memory now: it goes on with the next change */
             return 0;
         }
         subscription->listed = lease->id;
@@ -300,7 +408,10 @@ int hub_next(struct hub_subscription *subscription, struct hub_event *ret)
         return skip(subscription, ret);
     if (r == 0 && subscription->stage == STAGE_LISTING)
         return next_listed(subscription, ret);
-    subscription->idle = r == 0;
+    if (r == 0)
+        wait_for_more(subscription);
+    else
+        move_to(subscription, NULL);
     return r;
 }
 

@@ -46,7 +46,11 @@ struct hub_filter {
     void *sees_arg;
     const char *node; /* only leases that name this node as a member (copied) */
     bool leases_only; /* no events of pools and nodes */
+    /* Called at once for changes of this node, of leases that name it and of pools; for others only when it has had nothing to
+     * take for HUB_PATIENCE_MS (copied). NULL: for every change. */
+    const char *concerns;
 };
+#define HUB_PATIENCE_MS 500
 
 /* ready runs from the loop when hub_next has something again after it had nothing. */
 typedef void (*hub_ready_fn)(void *arg);
@@ -57,7 +61,8 @@ void hub_free(struct hub *hub);
 
 /* A change has been applied. ready callbacks are NOT called here but by hub_flush, so that a batch wakes each once. */
 void hub_changed(struct hub *hub, const struct fsm_change *change);
-void hub_flush(struct hub *hub);
+/* Call who has something to take. now_ms: a clock that only goes on. Also to be called now and then, for those who wait. */
+void hub_flush(struct hub *hub, int64_t now_ms);
 
 /* Follow changes after revision since; HUB_SINCE_LIST = a full list first, then what comes. A since in the future of the
  * FSM is a full list too (the caller followed another state). 0; -ENOMEM. */

@@ -44,7 +44,7 @@ static void applied(void *arg)
 {
     struct service_kit *kit = arg;
 
-    hub_flush(kit->hub);
+    hub_flush(kit->hub, mono_ms());
     service_flush(kit->service);
 }
 

@@ -291,19 +291,101 @@ static void hub_wakes_whom_has_nothing_once_a_batch(void **state)
     start(&f, 0);
     s = subscribe(&f, fsm_revision(f.kit.fsm), NULL);
     expect_nothing(s);
-    hub_flush(f.hub);
+    hub_flush(f.hub, 0);
     assert_int_equal(f.woken, 0);
     (void)grant(&f, "n1", 0);
     (void)grant(&f, "n1", 0);
     assert_int_equal(f.woken, 0);
-    hub_flush(f.hub);
-    hub_flush(f.hub);
+    hub_flush(f.hub, 0);
+    hub_flush(f.hub, 0);
     assert_int_equal(f.woken, 1);
     while (hub_next(s, &event) > 0)
         continue;
     (void)grant(&f, "n1", 0);
-    hub_flush(f.hub);
+    hub_flush(f.hub, 0);
     assert_int_equal(f.woken, 2);
+    finish(&f);
+}
+
+static struct hub_subscription *subscribe_patient(struct fixture *f, const char *node)
+{
+    struct hub_subscription *s = subscribe(f, fsm_revision(f->kit.fsm),
+                                           &(struct hub_filter){.concerns = node});
+
+    expect_nothing(s);
+    hub_flush(f->hub, 0); /* looks at what was before */
+    f->woken = 0;
+    return s;
+}
+
+static void take_all(struct hub_subscription *s)
+{
+    struct hub_event event;
+
+    while (hub_next(s, &event) > 0)
+        continue;
+}
+
+static void hub_patient_is_woken_at_once_by_what_concerns_it(void **state)
+{
+    struct hub_subscription *s;
+    struct fixture f;
+
+    (void)state;
+    start(&f, 0);
+    s = subscribe_patient(&f, "n2");
+    (void)grant(&f, "n1", 0);
+    hub_flush(f.hub, 1);
+    assert_int_equal(f.woken, 0);
+    (void)grant(&f, "n2", 0);
+    hub_flush(f.hub, 1);
+    assert_int_equal(f.woken, 1);
+    /* Both: nothing is left out on the way. */
+    take_all(s);
+    assert_int_equal(hub_position(s), fsm_revision(f.kit.fsm));
+    finish(&f);
+}
+
+static void hub_patient_waits_for_the_rest(void **state)
+{
+    struct hub_subscription *s;
+    struct fixture f;
+
+    (void)state;
+    start(&f, 0);
+    s = subscribe_patient(&f, "n2");
+    /* Long idle: at once. */
+    (void)grant(&f, "n1", 0);
+    hub_flush(f.hub, HUB_PATIENCE_MS);
+    assert_int_equal(f.woken, 1);
+    take_all(s);
+    (void)grant(&f, "n1", 0);
+    hub_flush(f.hub, 2 * HUB_PATIENCE_MS - 1);
+    assert_int_equal(f.woken, 1);
+    hub_flush(f.hub, 2 * HUB_PATIENCE_MS);
+    assert_int_equal(f.woken, 2);
+    take_all(s);
+    /* With nothing new, time alone does not wake it. */
+    hub_flush(f.hub, 9 * HUB_PATIENCE_MS);
+    assert_int_equal(f.woken, 2);
+    finish(&f);
+}
+
+static void hub_patient_skips_when_the_ring_has_gone_on(void **state)
+{
+    struct hub_subscription *s;
+    struct hub_event event;
+    struct fixture f;
+
+    (void)state;
+    start(&f, 4096);
+    s = subscribe_patient(&f, "n2");
+    for (int i = 0; i < 60; i++)
+        (void)grant(&f, "n1", 0);
+    hub_flush(f.hub, 1);
+    assert_int_equal(f.woken, 1);
+    assert_int_equal(hub_next(s, &event), 1);
+    assert_int_equal(event.kind, HUB_SKIPPED);
     finish(&f);
 }
 
@@ -335,7 +417,7 @@ static void hub_subscribers_may_leave_while_woken(void **state)
         expect_nothing(leaver.whom[i]);
     }
     (void)grant(&f, "n1", 0);
-    hub_flush(f.hub);
+    hub_flush(f.hub, 0);
     assert_null(leaver.whom[0]);
     finish(&f);
 }
@@ -376,6 +458,9 @@ int main(void)
         cmocka_unit_test(hub_slow_reader_is_skipped_ahead_again),
         cmocka_unit_test(hub_filters_by_owner_and_node),
         cmocka_unit_test(hub_wakes_whom_has_nothing_once_a_batch),
+        cmocka_unit_test(hub_patient_is_woken_at_once_by_what_concerns_it),
+        cmocka_unit_test(hub_patient_waits_for_the_rest),
+        cmocka_unit_test(hub_patient_skips_when_the_ring_has_gone_on),
         cmocka_unit_test(hub_subscribers_may_leave_while_woken),
         cmocka_unit_test(hub_tells_pools_and_nodes_by_name),
     };
