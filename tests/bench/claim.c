@@ -9,10 +9,16 @@
 
 void claim_init(struct claim *claim, uint32_t first_uid)
 {
+    claim_init_on(claim, first_uid, (const char *const[]){RIG_NODE}, 1, false);
+}
+
+void claim_init_on(struct claim *claim, uint32_t first_uid, const char *const *nodes, size_t n,
+                   bool wait)
+{
     Xce__V1__AcquireRequest ask = XCE__V1__ACQUIRE_REQUEST__INIT;
     Xce__V1__RequestId request = XCE__V1__REQUEST_ID__INIT;
     Xce__V1__LeaseSpec spec = XCE__V1__LEASE_SPEC__INIT, *specs[] = {&spec};
-    ProtobufCBinaryData node = {strlen(RIG_NODE), (uint8_t *)RIG_NODE};
+    ProtobufCBinaryData members[CLAIM_NODES_MAX];
     uint8_t id[16];
     const uint8_t *at;
 
@@ -24,8 +30,11 @@ void claim_init(struct claim *claim, uint32_t first_uid)
     request.issued_at_ms = 1 << 28; /* ISSUED_LEN bytes of a varint */
     spec.lifetime_case = XCE__V1__LEASE_SPEC__LIFETIME_TTL_MS;
     spec.ttl_ms = 3600000;
-    spec.nodes = &node;
-    spec.n_nodes = 1;
+    for (size_t i = 0; i < n; i++)
+        members[i] = (ProtobufCBinaryData){strlen(nodes[i]), (uint8_t *)(uintptr_t)nodes[i]};
+    spec.nodes = members;
+    spec.n_nodes = n;
+    ask.wait = wait;
     ask.request = &request;
     ask.leases = specs;
     ask.n_leases = 1;
@@ -70,6 +79,7 @@ static bool claimed(const uint8_t *data, size_t len, void *arg)
     reply = (const Xce__V1__AcquireReply *)message;
     good = reply->n_leases == 1 && reply->leases[0]->uid >= claim->first_uid;
     claim->now_ms = reply->info->now_ms;
+    claim->revision = good ? reply->leases[0]->revision : 0;
     pb_arena_reset(&claim->arena);
     return good;
 }

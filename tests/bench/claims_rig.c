@@ -345,10 +345,12 @@ static uint64_t varint(const uint8_t *data, size_t len, size_t *at)
 }
 
 /* Of the many changes only Changes.revision (field 1) is read; Changes is field 2 of SessionDown. */
-static uint64_t revision_of(const uint8_t *data, size_t len)
+uint64_t rig_changes_revision(const uint8_t *data, size_t len)
 {
     size_t at = 1;
 
+    if (len == 0 || data[0] != 0x12)
+        return 0;
     (void)varint(data, len, &at);
     while (at < len) {
         uint64_t key = varint(data, len, &at), value = varint(data, len, &at);
@@ -366,13 +368,12 @@ static void session_message(struct grpc_request *request, const uint8_t *data, s
 {
     struct rig *rig = arg;
     Xce__V1__SessionDown *down;
-    uint64_t revision;
+    uint64_t revision = rig_changes_revision(data, len);
 
-    if (len && data[0] == 0x12) {
-        revision = revision_of(data, len);
-        rig->position = revision ? revision : rig->position;
+    if (revision)
+        rig->position = revision;
+    if (len && data[0] == 0x12)
         return;
-    }
     down = xce__v1__session_down__unpack(NULL, len, data);
     if (down && down->body_case == XCE__V1__SESSION_DOWN__BODY_WELCOME) {
         rig->welcome = down->welcome->revision;
@@ -459,4 +460,20 @@ double rig_rss_mib(pid_t pid)
             break;
     (void)fclose(file);
     return (double)kib / 1024;
+}
+
+double rig_cpu_s(pid_t pid)
+{
+    unsigned long user, kernel;
+    char path[64], text[1024], *at;
+    FILE *file;
+
+    (void)snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
+    file = fopen(path, "re");
+    /* After the name, which may hold anything: eleven fields, then both times. */
+    if (!file || !fgets(text, sizeof text, file) || !(at = strrchr(text, ')')) ||
+        sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &user, &kernel) != 2)
+        rig_die(path, "cannot be read");
+    (void)fclose(file);
+    return (double)(user + kernel) / (double)sysconf(_SC_CLK_TCK);
 }

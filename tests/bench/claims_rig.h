@@ -53,8 +53,12 @@ ProtobufCMessage *rig_call(struct rig *rig, const char *path, const ProtobufCMes
 /* Run the loop until cond; dies after seconds. */
 void rig_until(struct rig *rig, bool (*cond)(struct rig *rig), int seconds, const char *what);
 
-/* Resident memory of a process, MiB. */
+/* Of what leased says to a session: Changes.revision; 0 = none, or it is another message. */
+uint64_t rig_changes_revision(const uint8_t *data, size_t len);
+
+/* Resident memory of a process, MiB; the time it has had a core, all its threads, in seconds. */
 double rig_rss_mib(pid_t pid);
+double rig_cpu_s(pid_t pid);
 
 _Noreturn void rig_die(const char *what, const char *more);
 

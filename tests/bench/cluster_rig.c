@@ -88,33 +88,41 @@ static void write_config(const struct cluster *cluster, unsigned replica)
         "[leased]\nSocket = %s/%s.sock\nStateDir = %s/%s\nLostAfter = 10m\nLogLevel = "
         "warning\nEngine = raft\nListen = localhost:%u\nElectionTimeout = 150ms\n"
         "RaftHeartbeat = 30ms\nCertificate = %s/%s.pem\nKey = %s/%s.key\nCA = %s/ca/ca.pem\n"
-        "CRL = %s/ca/crl.pem\n",
+        "CRL = %s/ca/crl.pem\nConnections = 20000\n",
         cluster->folder, name, cluster->folder, name, cluster->ports[replica], cluster->folder,
         name, cluster->folder, name, cluster->folder, cluster->folder);
     if (fclose(file) < 0)
         rig_die(path, strerror(errno));
 }
 
-void cluster_restart(struct cluster *cluster, unsigned replica)
+/* A daemon with the config and log of that name. */
+static pid_t start(const struct cluster *cluster, const char *daemon, const char *name)
 {
-    char program[300], config[320], log[320], name[8];
-    pid_t parent = getpid();
+    char program[300], config[320], log[320];
+    pid_t parent = getpid(), pid;
 
-    name_of(replica, name);
-    (void)snprintf(program, sizeof program, "%s/leased/leased", cluster->build);
+    (void)snprintf(program, sizeof program, "%s/%s/%s", cluster->build, daemon, daemon);
     (void)snprintf(config, sizeof config, "%s/%s.conf", cluster->folder, name);
     (void)snprintf(log, sizeof log, "%s/%s.log", cluster->folder, name);
-    cluster->pids[replica] = fork();
-    if (cluster->pids[replica] < 0)
+    pid = fork();
+    if (pid < 0)
         rig_die("fork", strerror(errno));
-    if (cluster->pids[replica] > 0)
-        return;
+    if (pid > 0)
+        return pid;
     if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
         _exit(126);
     (void)dup2(open(log, O_WRONLY | O_CREAT | O_APPEND, 0600), STDERR_FILENO);
     (void)dup2(STDERR_FILENO, STDOUT_FILENO);
     (void)execl(program, program, "--config", config, NULL);
     _exit(127);
+}
+
+void cluster_restart(struct cluster *cluster, unsigned replica)
+{
+    char name[8];
+
+    name_of(replica, name);
+    cluster->pids[replica] = start(cluster, "leased", name);
 }
 
 void cluster_kill(struct cluster *cluster, unsigned replica)
@@ -126,13 +134,14 @@ void cluster_kill(struct cluster *cluster, unsigned replica)
     cluster->pids[replica] = 0;
 }
 
-/* What the replica calls its leader; -1: none, or it does not answer. */
-static int leader_by(const struct cluster *cluster, unsigned replica)
+/* What leasectl prints for these words, what being NULL at will; "" when it fails. */
+static void ask(const struct cluster *cluster, unsigned replica, const char *noun, const char *verb,
+                const char *what, char *ret, size_t size)
 {
-    const char *args[] = {NULL,        "--server", cluster->sockets[replica],
-                          "--timeout", "2s",       "--json",
-                          "cluster",   "status",   NULL};
-    char program[300], text[4096], *at;
+    const char *args[] = {
+        NULL, "--server", cluster->sockets[replica], "--timeout", "2s", "--json", noun, verb,
+        what, NULL};
+    char program[300];
     ssize_t n = -1;
     int fds[2];
 
@@ -141,12 +150,18 @@ static int leader_by(const struct cluster *cluster, unsigned replica)
     if (pipe2(fds, O_CLOEXEC) < 0)
         rig_die("pipe", strerror(errno));
     if (run(args, fds[1]) == 0)
-        n = read(fds[0], text, sizeof text - 1);
+        n = read(fds[0], ret, size - 1);
     (void)close(fds[0]);
     (void)close(fds[1]);
-    if (n <= 0)
-        return -1;
-    text[n] = '\0';
+    ret[n < 0 ? 0 : n] = '\0';
+}
+
+/* What the replica calls its leader; -1: none, or it does not answer. */
+static int leader_by(const struct cluster *cluster, unsigned replica)
+{
+    char text[4096], *at;
+
+    ask(cluster, replica, "cluster", "status", NULL, text, sizeof text);
     at = strstr(text, "\"leader\": \"r");
     return at ? at[strlen("\"leader\": \"r")] - '0' : -1;
 }
@@ -170,6 +185,48 @@ unsigned cluster_leader(struct cluster *cluster)
         loop_step(cluster->loop, 20);
     }
     rig_die("the replicas", "agree on no leader");
+}
+
+/* ---- nodes ---- */
+
+static void write_noded_config(const struct cluster *cluster, unsigned first, const char *node)
+{
+    const char *folder = cluster->folder;
+    const unsigned *ports = cluster->ports;
+    char path[320];
+    FILE *file;
+
+    (void)snprintf(path, sizeof path, "%s/%s.conf", folder, node);
+    file = fopen(path, "we");
+    if (!file)
+        rig_die(path, strerror(errno));
+    (void)fprintf(file,
+                  "[noded]\nServer = localhost:%u, localhost:%u, localhost:%u\nNode = %s\n"
+                  "RuntimeDir = %s/%s/run\nStateDir = %s/%s/state\nNscd =\nLogLevel = warning\n"
+                  "Certificate = %s/%s.pem\nKey = %s/%s.key\nCA = %s/ca/ca.pem\n",
+                  ports[first % CLUSTER_REPLICAS], ports[(first + 1) % CLUSTER_REPLICAS],
+                  ports[(first + 2) % CLUSTER_REPLICAS], node, folder, node, folder, node, folder,
+                  node, folder, node, folder);
+    if (fclose(file) < 0)
+        rig_die(path, strerror(errno));
+}
+
+pid_t cluster_noded(const struct cluster *cluster, unsigned first, const char *node)
+{
+    char ca[300];
+
+    (void)snprintf(ca, sizeof ca, "%s/ca", cluster->folder);
+    leasectl(cluster, "cert", "issue", "node", node, "--ca", ca, "--out", cluster->folder, NULL);
+    write_noded_config(cluster, first, node);
+    return start(cluster, "noded", node);
+}
+
+bool cluster_node_ready(const struct cluster *cluster, const char *node)
+{
+    char text[4096];
+
+    ask(cluster, 0, "node", "show", node, text, sizeof text);
+    return strstr(text, "\"state\": \"ready\"") != NULL;
 }
 
 /* ---- the whole ---- */

@@ -3,6 +3,7 @@
 #ifndef XCE_TESTS_BENCH_CLUSTER_RIG_H
 #define XCE_TESTS_BENCH_CLUSTER_RIG_H
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -30,6 +31,11 @@ unsigned cluster_leader(struct cluster *cluster);
 /* kill -9; start again on what it left. */
 void cluster_kill(struct cluster *cluster, unsigned replica);
 void cluster_restart(struct cluster *cluster, unsigned replica);
+
+/* A real noded of that name, over mutual TLS to the replicas, first to that one. Its process: the caller's to end. */
+pid_t cluster_noded(const struct cluster *cluster, unsigned first, const char *node);
+/* Whether leases may name the node now. */
+bool cluster_node_ready(const struct cluster *cluster, const char *node);
 
 /* Channels over mutual TLS to that replica. */
 void cluster_channels(struct cluster *cluster, unsigned replica, unsigned n, struct load *load);

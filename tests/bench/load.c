@@ -131,6 +131,8 @@ static int by_value(const void *a, const void *b)
 
 double load_median(double *values, size_t n)
 {
+    if (n == 0)
+        return 0;
     qsort(values, n, sizeof *values, by_value);
     return values[n / 2];
 }

@@ -44,7 +44,7 @@ double load_once(struct load *load);
 /* End the channels, and wait for it. */
 void load_close(struct load *load);
 
-/* The middle of n values, which are sorted by it. */
+/* The middle of n values, which are sorted by it; 0 of none. */
 double load_median(double *values, size_t n);
 
 #endif
