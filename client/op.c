@@ -349,6 +349,18 @@ static int run_and_wait(struct xce_client *client, const struct xce_call *option
     return wait.code;
 }
 
+/* Messages of reads that need no leader have a field of this name. */
+static bool make_stale(const ProtobufCMessage *request)
+{
+    const ProtobufCFieldDescriptor *field = protobuf_c_message_descriptor_get_field_by_name(
+        request->descriptor, "stale");
+
+    /* The verb's own, on its stack. */
+    if (field)
+        *(protobuf_c_boolean *)((uint8_t *)(uintptr_t)request + field->offset) = true;
+    return field != NULL;
+}
+
 int op_run(struct xce_client *client, const struct xce_call *options, const struct op_spec *spec,
            void *result, void *ret)
 {
@@ -362,6 +374,11 @@ int op_run(struct xce_client *client, const struct xce_call *options, const stru
         return client_fail(client, client->closing ? XCE_CANCELLED : XCE_INVALID,
                            client->closing ? "the client is being freed"
                                            : "a call that waits was made inside a callback");
+    }
+    if (options && options->stale &&
+        (spec->kind != OP_READ || !spec->request || !make_stale(spec->request))) {
+        xce_free(result);
+        return client_fail(client, XCE_INVALID, "stale: this is no read that may be old");
     }
     code = op_begin(client, options, spec, result, &op);
     if (code != XCE_OK)

@@ -132,5 +132,6 @@ const struct verb cmd_explain = {
     .options = options,
     .memory = sizeof(struct explain_options),
     .words_most = 1,
+    .stale = true,
     .exec = exec,
 };

@@ -221,5 +221,6 @@ const struct verb cmd_history = {
     .options = options,
     .memory = sizeof(struct history_options),
     .words_most = 1,
+    .stale = true,
     .exec = exec,
 };

@@ -180,5 +180,6 @@ const struct verb cmd_list = {
             "reasons write_paths expires ttl granted changed revision cause gids home shell.",
     .options = options,
     .memory = sizeof(struct list_options),
+    .stale = true,
     .exec = exec,
 };

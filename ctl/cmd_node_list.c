@@ -83,5 +83,6 @@ const struct verb cmd_node_list = {
         "boot_id hello_revision revision reason.",
     .options = options,
     .memory = sizeof(struct list_options),
+    .stale = true,
     .exec = exec,
 };

@@ -25,5 +25,6 @@ const struct verb cmd_node_show = {
     .more = "NODES is a hostlist: n[01-16].",
     .words_least = 1,
     .words_most = 1,
+    .stale = true,
     .exec = exec,
 };

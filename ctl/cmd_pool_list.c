@@ -45,5 +45,6 @@ const struct verb cmd_pool_list = {
         "Columns: name range size state free granted active draining normalising cooling retired\n"
         "blocked quarantined next_due prefix directory_ranges ttl_min ttl_max ttl_default\n"
         "cooldown ready_timeout validity witnesses max_per_owner home shell revision.",
+    .stale = true,
     .exec = exec,
 };

@@ -83,5 +83,6 @@ const struct verb cmd_pool_show = {
     .summary = "Show one pool, its settings and the uids blocked in it",
     .words_least = 1,
     .words_most = 1,
+    .stale = true,
     .exec = exec,
 };

@@ -37,5 +37,6 @@ const struct verb cmd_show = {
     .options = options,
     .memory = sizeof(struct show_options),
     .words_most = 1,
+    .stale = true,
     .exec = exec,
 };

@@ -37,6 +37,12 @@ const struct option_entry ctl_global_options[] = {
     {NULL, 0, 0, 0, NULL, NULL, NULL},
 };
 
+const struct option_entry ctl_stale_options[] = {
+    {"stale", 0, OPTION_FLAG, offsetof(struct ctl_globals, stale), NULL,
+     "what the server that is asked knows, maybe old: needs no leader", NULL},
+    {NULL, 0, 0, 0, NULL, NULL, NULL},
+};
+
 int ctl_exit(int code)
 {
     return code >= 0 && code <= EXIT_EXHAUSTED ? code : EXIT_FAILED;
@@ -63,7 +69,9 @@ int ctl_connect(struct ctl *ctl)
 
 struct xce_call ctl_call(const struct ctl *ctl)
 {
-    return (struct xce_call){.timeout_ms = ctl->globals.timeout_ms, .give_up = ctl->give_up};
+    return (struct xce_call){.timeout_ms = ctl->globals.timeout_ms,
+                             .stale = ctl->globals.stale,
+                             .give_up = ctl->give_up};
 }
 
 /* ---- messages ---- */

@@ -32,11 +32,14 @@ struct ctl_globals {
     const char *columns;
     bool no_headings;
     bool quiet;
+    bool stale; /* of verbs that only read */
     bool help;
     bool version;
 };
 
 extern const struct option_entry ctl_global_options[];
+/* Of verbs that have `stale`, into struct ctl_globals as well. */
+extern const struct option_entry ctl_stale_options[];
 
 struct ctl {
     struct ctl_globals globals;

@@ -61,10 +61,10 @@ void help_verb(const struct verb *verb)
            verb->group ? " " : "", verb->name, verb->args[0] ? " " : "", verb->args, verb->summary);
     if (verb->more)
         printf("\n%s\n", verb->more);
-    if (verb->options) {
+    if (verb->options || verb->stale)
         printf("\nOptions:\n");
-        print_options(verb->options);
-    }
+    print_options(verb->options);
+    print_options(verb->stale ? ctl_stale_options : NULL);
     printf("\nOptions of every verb:\n");
     print_options(ctl_global_options);
     print_statuses();

@@ -94,13 +94,15 @@ static int run_verb(struct ctl *ctl, const struct line *line)
 {
     const struct verb *verb = ctl->verb;
     void *memory = calloc(1, verb->memory + 1);
-    struct option_set sets[] = {{verb->options, memory}, {ctl_global_options, &ctl->globals}};
+    struct option_set sets[] = {{verb->options, memory},
+                                {ctl_global_options, &ctl->globals},
+                                {verb->stale ? ctl_stale_options : NULL, &ctl->globals}};
     struct err err = {0};
     int first, status;
 
     if (!memory)
         return ctl_fail(ctl, XCE_FAILED, "out of memory");
-    if (option_parse(line->argc, line->argv, verb->rest, sets, 2, &first, &err) < 0) {
+    if (option_parse(line->argc, line->argv, verb->rest, sets, 3, &first, &err) < 0) {
         status = ctl_usage(ctl, "%s%s%s: %s", verb->group ? verb->group : "",
                            verb->group ? " " : "", verb->name, err.text);
     } else if (ctl->globals.help) {

@@ -16,6 +16,7 @@ struct verb {
     const struct option_entry *options; /* NULL = none */
     size_t memory;                      /* size of the struct that they fill */
     int words_least, words_most;        /* -1 = any number */
+    bool stale;                         /* a read that may be asked for old: --stale */
     bool rest;                          /* what follows the first word belongs to another program */
     /* The verb's answer is the process's: an enum of ctl.h, or what another program ended with. */
     int (*exec)(struct ctl *ctl, void *options, int n_words, char **words);

@@ -106,6 +106,9 @@ typedef void (*xce_done_fn)(struct xce_client *client, int code, void *result, v
 /* How a call is made. NULL = all zero. */
 struct xce_call {
     int64_t timeout_ms; /* deadline from now; 0 = the client's */
+    /* Reads of leases, nodes and pools only, else XCE_INVALID: what the server that is asked knows will do, old or not. It
+     * needs no leader and no majority then; the result's revision says how far it goes. */
+    bool stale;
     /* Changes only. NULL: one is made for this call. Give one that was kept to repeat a call whose outcome is unknown. */
     const struct xce_request *request;
     /* NULL, or asked ten times a second while the call waits: true ends it with XCE_CANCELLED. Makes no call itself. */

@@ -220,6 +220,7 @@ static void reply(struct explanation *explanation, struct service_request *reque
     message.n_waits = explanation->n;
     message.summary = explanation->summary;
     message.revision = fsm_revision(fsm);
+    message.stale = request->stale;
     if (!explanation->lease) {
         service_reply(request, &message.base);
         return;

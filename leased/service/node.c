@@ -46,6 +46,7 @@ static void reply_node(struct service *service, struct service_request *request,
     }
     fill(service, node, &message);
     service_reply_info(service, &info);
+    info.stale = request->stale;
     reply.info = &info;
     reply.node = &message;
     service_reply(request, &reply.base);
@@ -94,6 +95,7 @@ static void list(struct service *service, struct service_request *request)
         reply.nodes = pointers;
         reply.n_nodes = n;
         reply.revision = fsm_revision(fsm);
+        reply.stale = request->stale;
         service_reply(request, &reply.base);
     }
     free(nodes);

@@ -94,6 +94,7 @@ static void reply_entries(struct asked *asked, const struct history_entry *entri
         reply.revision = revision;
         reply.complete = revision >= fsm_revision(fsm);
         reply.note = (char *)(note ? note : "");
+        reply.stale = asked->request->stale;
         service_reply(asked->request, &reply.base);
     }
     for (size_t i = 0; protos && i < n; i++) {

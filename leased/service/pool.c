@@ -122,6 +122,7 @@ static void reply_pool(struct service *service, struct service_request *request,
         return;
     }
     service_reply_info(service, &info);
+    info.stale = request->stale;
     reply.info = &info;
     reply.pool = &proto.message;
     service_reply(request, &reply.base);
@@ -334,6 +335,7 @@ static void list(struct service *service, struct service_request *request)
         reply.pools = pointers;
         reply.n_pools = n;
         reply.revision = fsm_revision(fsm);
+        reply.stale = request->stale;
         service_reply(request, &reply.base);
     }
     for (size_t i = 0; i < n; i++)

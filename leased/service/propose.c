@@ -196,10 +196,31 @@ static void confirmed(int r, void *arg)
     query(service, request);
 }
 
+/* Messages of reads have a field of this name; common.proto says what it means. */
+static bool wants_stale(const ProtobufCMessage *message)
+{
+    const ProtobufCFieldDescriptor *field = protobuf_c_message_descriptor_get_field_by_name(
+        message->descriptor, "stale");
+
+    return field && *(const protobuf_c_boolean *)((const uint8_t *)message + field->offset);
+}
+
+static void read_stale(struct service *service, struct service_request *request,
+                       service_unary_fn handler)
+{
+    request->stale = true;
+    if (fsm_initialised(service_fsm(service)))
+        handler(service, request);
+    else
+        service_refuse(request, -EAGAIN, "this replica has no state yet, not even an old one");
+}
+
 void service_handle(struct service *service, struct service_request *request,
                     service_unary_fn handler, bool local)
 {
-    if (local || service->leading)
+    if (wants_stale(request->message))
+        read_stale(service, request, handler);
+    else if (local || service->leading)
         handler(service, request);
     else
         service_read(service, request, handler);
@@ -209,7 +230,7 @@ void service_read(struct service *service, struct service_request *request, serv
 {
     struct pending *pending;
 
-    if (request->fresh) {
+    if (request->fresh || request->stale) {
         query(service, request);
         return;
     }

@@ -215,6 +215,7 @@ static void list(struct service *service, struct service_request *request)
         reply.next = page.next;
         reply.revision = fsm_revision(service_fsm(service));
         reply.now_ms = engine_now_ms(service->deps.engine);
+        reply.stale = request->stale;
         service_reply(request, &reply.base);
     }
     for (size_t i = 0; i < page.n; i++)

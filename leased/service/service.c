@@ -185,6 +185,7 @@ void service_reply_lease(struct service *service, struct service_request *reques
         return;
     }
     service_reply_info(service, &info);
+    info.stale = request->stale;
     reply.info = &info;
     reply.lease = &proto.message;
     service_reply(request, &reply.base);

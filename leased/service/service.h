@@ -41,6 +41,7 @@ struct service_request {
     void *pending;
     bool
         fresh; /* the state here is known to hold everything that was acknowledged before it came */
+    bool stale; /* the caller takes what this replica knows, confirmed or not */
     /* For the record: the leases that an acquire is answered with. Set just before the reply, die with it. */
     const uint64_t *leases;
     size_t n_leases;
@@ -49,7 +50,8 @@ struct service_request {
 typedef void (*service_unary_fn)(struct service *service, struct service_request *request);
 
 /* Hand a request to its handler. Where another replica leads, the state here may be behind what the caller has been told
- * elsewhere: so not before it has caught up. local: it is about this replica, whatever it knows. */
+ * elsewhere: so not before it has caught up. local: it is about this replica, whatever it knows. A read whose message
+ * says `stale` does not wait for that, nor for a leader. */
 void service_handle(struct service *service, struct service_request *request,
                     service_unary_fn handler, bool local);
 

@@ -104,8 +104,11 @@ class Cluster(unittest.TestCase):
         return found[0]
 
     def equal(self):
+        self.equal_of(self.replicas)
+
+    def equal_of(self, replicas):
         def same():
-            states = [r.status() for r in self.replicas if r.process.poll() is None]
+            states = [r.status() for r in replicas if r.process.poll() is None]
             return len({(s["revision"], s["digest"], s["applied"]) for s in states}) == 1
 
         peer.until(same, what="equal digests", seconds=20)
@@ -180,6 +183,38 @@ class Cluster(unittest.TestCase):
             other.start()
         self.leader()
         self.acquire(leader, b"healed")
+
+    def test_stale_reads_need_no_leader(self):
+        self.form()
+        leader = self.leader()
+        lease = self.acquire(leader, b"before")
+        waiting = self.replica("c4").start()
+        self.equal_of(self.replicas[:3])
+        self.assertIn("no state", str(waiting.ctl("list", "--stale", status=4, timeout="2s")))
+        left, *others = [r for r in self.replicas[:3] if r is not leader] + [leader]
+        self.assertFalse(left.client().get(uid=lease.uid).info.stale)
+        for other in others:
+            other.kill()
+        client, m = left.client(), peer.messages()
+        reply = client.get(uid=lease.uid, stale=True)
+        self.assertTrue(reply.info.stale)
+        self.assertGreaterEqual(reply.info.revision, lease.revision)
+        self.assertEqual(reply.lease.lease, lease.lease)
+        for method, key in ((client.lease.List, m["lease"].ListLeasesRequest(stale=True)),
+                            (client.lease.Explain, m["lease"].LeaseKey(uid=lease.uid, stale=True)),
+                            (client.lease.History, m["lease"].HistoryRequest(uid=lease.uid, stale=True)),
+                            (client.node.List, m["node"].ListNodesRequest(stale=True)),
+                            (client.pool.List, m["pool"].ListPoolsRequest(stale=True))):
+            self.assertTrue(method(key, timeout=5).stale)
+        self.assertTrue(client.node.Get(m["node"].NodeKey(node=b"n1", stale=True), timeout=5).info.stale)
+        self.assertTrue(client.pool.Get(m["pool"].PoolKey(name=b"main", stale=True), timeout=5).info.stale)
+        self.assertEqual(left.ctl("show", str(lease.uid), "--stale")["lease"], lease.lease)
+        self.assertEqual([x["lease"] for x in left.ctl("list", "--stale")["leases"]], [lease.lease])
+        self.assertEqual(left.ctl("explain", str(lease.uid), "--stale")["lease"]["lease"], lease.lease)
+        self.assertEqual(left.ctl("history", str(lease.uid), "--stale")["history"][0]["lease"], lease.lease)
+        # Without the word it is still refused, and an acquire has no such word.
+        left.ctl("show", str(lease.uid), status=4, timeout="1s")
+        left.ctl("release", str(lease.uid), "--stale", status=2)
 
     def test_grows_out_of_a_live_single_replica(self):
         first = self.replica("c1", engine="sqlite").start()

@@ -130,6 +130,49 @@ static void call_each_status_has_its_code(void **state)
     }
 }
 
+static void call_a_stale_read_says_so(void **state)
+{
+    struct fixture *f = *state;
+    struct fake_rule rules[] = {kit_rule(f, "Get", FAKE_ANSWER)};
+    struct xce_key key = {.kind = XCE_BY_UID, .uid = 2013265920};
+    struct xce_call call = {.stale = true};
+    struct fake_call seen[2];
+    struct xce_lease *lease;
+
+    f->server = fake_start(f->path, rules, 1);
+    kit_client(f, f->address, 5000, 5000);
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(xce_lease_get(f->client, i ? &call : NULL, &key, &lease), XCE_OK);
+        xce_free(lease);
+    }
+    assert_int_equal(fake_calls(f->server, seen, 2), 2);
+    for (size_t i = 0; i < 2; i++) {
+        Xce__V1__LeaseKey *request = xce__v1__lease_key__unpack(NULL, seen[i].request_len,
+                                                                seen[i].request);
+
+        assert_non_null(request);
+        assert_int_equal(request->stale, i);
+        xce__v1__lease_key__free_unpacked(request, NULL);
+    }
+}
+
+static void call_what_can_not_be_stale_is_refused_here(void **state)
+{
+    struct fixture *f = *state;
+    struct fake_rule rules[] = {kit_rule(f, "Acquire", FAKE_ANSWER)};
+    struct xce_call call = {.stale = true};
+    struct xce_cluster *cluster;
+    struct xce_leases *leases;
+    struct fake_call seen[1];
+
+    f->server = fake_start(f->path, rules, 1);
+    kit_client(f, f->address, 5000, 5000);
+    assert_int_equal(acquire(f, &call, &leases), XCE_INVALID);
+    assert_int_equal(xce_cluster_status(f->client, &call, &cluster), XCE_INVALID);
+    assert_non_null(strstr(xce_client_message(f->client), "stale"));
+    assert_int_equal(fake_calls(f->server, seen, 1), 0);
+}
+
 /* ---- again under the same id ---- */
 
 /* The request id of a recorded Acquire. */
@@ -589,6 +632,8 @@ int main(void)
         TEST(call_an_answer_is_unpacked),
         TEST(call_broken_answers_are_failures_that_say_so),
         TEST(call_each_status_has_its_code),
+        TEST(call_a_stale_read_says_so),
+        TEST(call_what_can_not_be_stale_is_refused_here),
         TEST(call_unavailable_is_repeated_under_the_same_id),
         TEST(call_a_server_that_dies_in_it_is_asked_again),
         TEST(call_goes_on_with_the_successor),
