@@ -119,7 +119,7 @@ struct noded {
     char checking[33];   /* the pool whose check is under way; "" = none */
     bool checking_files; /* and only of files */
     bool saving, save_wanted;
-    int64_t checked_ms, check_retry_ms;
+    int64_t checked_ms, save_retry_ms;
     struct timespec account_mtimes[6];
 
     /* noded_vet.c */

@@ -26,7 +26,7 @@
 
 static void line_load(struct noded *n, char *line)
 {
-    struct state_pool pool = {.wants_check = true};
+    struct state_pool pool = {.check_at_ms = 0};
     int passed = 0;
 
     if (sscanf(line, "pool %32s %u %u %ld %d", pool.name, &pool.first, &pool.last,
@@ -92,7 +92,7 @@ static void save_done(int r, void *arg)
         log_error(LOG_FIELDS(.message_id = LOG_ID_DISK), "%s: cannot be written: %s", n->pools_path,
                   err_text(save->r));
         n->save_wanted = true;
-        n->check_retry_ms = loop_now_ms(n->loop) + CHECK_AGAIN_MS;
+        n->save_retry_ms = loop_now_ms(n->loop) + CHECK_AGAIN_MS;
     }
     buf_done(&save->text);
     free(save);
@@ -125,7 +125,7 @@ void noded_op_pool(const struct state_pool *told, void *arg)
     struct state_pool pool = *told, *held;
     int r;
 
-    pool.wants_check = true;
+    pool.check_at_ms = 0;
     held = state_pool_named(n->state, pool.name);
     /* One that grows was looked at in its old part. */
     pool.passed_once = held && held->first == pool.first && held->passed_once &&
@@ -207,9 +207,7 @@ static void verdict_take(struct noded *n, struct state_pool *pool, bool passed, 
     enum state_pool_check before = pool->check;
 
     state_pool_checked(n->state, pool->name, passed);
-    pool->wants_check = !passed;
-    if (!passed)
-        n->check_retry_ms = loop_now_ms(n->loop) + FAILED_MS;
+    pool->check_at_ms = passed ? INT64_MAX : loop_now_ms(n->loop) + FAILED_MS;
     if (passed && !pool->passed_once)
         pool->passed_once = n->save_wanted = true;
     n->ahead_wanted = true;
@@ -234,7 +232,7 @@ static void answer_take(struct noded *n, struct state_pool *pool,
         const struct collide_found *found = &answer->found[i];
         if (found->reason == REASON_SCAN_FAILED) {
             log_warning(NULL, "pool %s: %s", pool->name, found->detail);
-            n->check_retry_ms = loop_now_ms(n->loop) + CHECK_AGAIN_MS;
+            pool->check_at_ms = loop_now_ms(n->loop) + CHECK_AGAIN_MS;
             return;
         }
         if (found->whole || !pool->passed_once || answer->total > answer->n) {
@@ -262,8 +260,8 @@ static void checked(int r, const struct collide_answer *answer, void *arg)
             NULL,
             "listing all accounts takes too long here: each uid is asked for before it is used");
         n->checking_files = true;
-    } else {
-        n->check_retry_ms = loop_now_ms(n->loop) + CHECK_AGAIN_MS;
+    } else if (pool) {
+        pool->check_at_ms = loop_now_ms(n->loop) + CHECK_AGAIN_MS;
     }
     noded_touch(n);
 }
@@ -281,14 +279,15 @@ static void check_begin(struct noded *n, const struct state_pool *pool)
     accounts_ask(n->accounts, &q, CHECK_MS, checked, n);
 }
 
-static struct state_pool *check_due(struct noded *n)
+/* The pool that has been due for longest, or is so first. One that fails again and again does not keep the others back. */
+static struct state_pool *check_next(const struct noded *n)
 {
-    struct state_pool *pool;
+    struct state_pool *pool, *next = NULL;
 
     for (size_t i = 0; (pool = state_pool_at(n->state, i)); i++)
-        if (pool->wants_check)
-            return pool;
-    return NULL;
+        if (!next || pool->check_at_ms < next->check_at_ms)
+            next = pool;
+    return next;
 }
 
 static void all_want_check(struct noded *n)
@@ -296,33 +295,38 @@ static void all_want_check(struct noded *n)
     struct state_pool *pool;
 
     for (size_t i = 0; (pool = state_pool_at(n->state, i)); i++)
-        pool->wants_check = true;
+        pool->check_at_ms = 0;
 }
 
 void noded_pools_settle(struct noded *n, int64_t now_ms)
 {
     struct state_pool *pool;
 
-    if (n->save_wanted && !n->saving && *n->prefix)
+    if (n->save_wanted && !n->saving && *n->prefix && now_ms >= n->save_retry_ms)
         save_begin(n);
     if (now_ms >= n->checked_ms + n->settings->account_check_ms) {
         n->checked_ms = now_ms;
         n->checking_files = false;
         all_want_check(n);
     }
-    if (*n->checking || now_ms < n->check_retry_ms || !*n->prefix)
+    if (*n->checking || !*n->prefix)
         return;
-    pool = check_due(n);
-    if (pool)
+    pool = check_next(n);
+    if (pool && pool->check_at_ms <= now_ms)
         check_begin(n, pool);
 }
 
 int64_t noded_pools_next_ms(const struct noded *n)
 {
+    const struct state_pool *pool = check_next(n);
     int64_t next_ms = n->checked_ms + n->settings->account_check_ms;
 
-    if (n->check_retry_ms < next_ms && n->check_retry_ms > 0)
-        next_ms = n->check_retry_ms;
+    if (!*n->prefix)
+        return next_ms;
+    if (n->save_wanted && !n->saving && n->save_retry_ms < next_ms)
+        next_ms = n->save_retry_ms;
+    if (pool && !*n->checking && pool->check_at_ms < next_ms)
+        next_ms = pool->check_at_ms;
     return next_ms;
 }
 

@@ -123,10 +123,10 @@ struct state_pool {
     int64_t validity_ms;
     enum state_pool_check check;
     /* The caller's notes, kept while the range stays the same. */
-    bool passed_once; /* on this machine */
-    bool wants_check;
-    bool listed; /* in a full list that is coming in */
-    bool over;   /* its validity has passed, and what was here was ended */
+    bool passed_once;    /* on this machine */
+    int64_t check_at_ms; /* it is to be looked at then; INT64_MAX: with all others */
+    bool listed;         /* in a full list that is coming in */
+    bool over;           /* its validity has passed, and what was here was ended */
 };
 
 enum {

@@ -17,6 +17,7 @@ import peer
 
 COUNT = 64
 FIRST = 0x71000000 + (os.getpid() % 65536) * COUNT
+OTHER = FIRST + 65536 * COUNT
 CONFIG = "Heartbeat = 100ms\nLostAfter = 30s"
 LONG = os.environ.get("XCE_TEST_LONG") == "1"
 libc = ctypes.CDLL(None, use_errno=True)
@@ -169,6 +170,13 @@ class NodedTest(unittest.TestCase):
         self.assertEqual(peer.until(lambda: child.poll() is not None and child.returncode, seconds=seconds,
                                     what="the process to be killed"), -signal.SIGKILL)
 
+    def passes(self, uid=FIRST + COUNT - 1):
+        """Two whole passes of the guard, begun after this call: a process of a uid that nobody leased dies in each."""
+        for _ in range(2):
+            stray = self.run_as(uid, "sleep", "1000")
+            self.client.node.Sweep(self.client.request(self.m["node"].NodeVerbRequest(node=b"n1", reason=b"test")), timeout=10)
+            self.killed(stray)
+
     # ---- life of a lease ----
 
     def test_lease_is_here_swept_and_free(self):
@@ -184,7 +192,7 @@ class NodedTest(unittest.TestCase):
         shm = libc.shmget(0, 4096, 0o600)
         buffer = struct.pack("<iIIIIHHHHQQ", 0, lease.uid, lease.uid, 0, 0, 0o600, 0, 0, 0, 0, 0) + bytes(200)
         self.assertEqual(libc.shmctl(shm, 1, buffer), 0)  # IPC_SET
-        time.sleep(1.2)  # longer than a guard pass: what is here is left alone
+        self.passes()
         self.assertIsNone(child.poll())
         self.client.release(lease)
         self.killed(child)
@@ -273,9 +281,6 @@ class NodedTest(unittest.TestCase):
         self.noded.start(prefix=["unshare", "-m", "sh", "-c", "mount --bind %s /etc/passwd && exec \"$@\"" % copy, "sh"])
         return copy
 
-    def sweep_now(self):
-        self.client.node.Sweep(self.client.request(self.m["node"].NodeVerbRequest(node=b"n1", reason=b"test")), timeout=10)
-
     def blocked(self):
         pool = self.client.pool.Get(self.m["pool"].PoolKey(name=b"main"), timeout=10).pool
         return {b.uid: b.reason for b in pool.blocked}
@@ -298,9 +303,7 @@ class NodedTest(unittest.TestCase):
         self.addCleanup(os.unlink, path)
         self.client.release(lease)
         peer.until(lambda: self.member(lease).reason == "account", what="a dirty report")
-        for _ in range(4):
-            self.sweep_now()
-            time.sleep(0.4)
+        self.passes()
         self.assertEqual([bob.poll() for bob in bobs], [None, None])
         self.assertTrue(os.path.exists(path))
         # The others go on, also to be free: their watermark does not wait for bob.
@@ -316,8 +319,9 @@ class NodedTest(unittest.TestCase):
         stranger = self.run_as(FIRST + 8, "sleep", "1000")
         self.client.create_pool(first=FIRST, count=COUNT, cooldown_ms=1000, ready_timeout_ms=8000)
         peer.until(lambda: "overlaps what this machine has" in self.noded.said(), what="the pool's check")
-        self.sweep_now()
-        time.sleep(1)
+        self.client.create_pool(name=b"other", first=OTHER, count=COUNT, cooldown_ms=1000, ready_timeout_ms=8000)
+        peer.until(lambda: "nobody else has anything" in self.noded.said(), what="the other pool's check")
+        self.passes(OTHER)
         self.assertIsNone(bob.poll())
         self.assertIsNone(stranger.poll())
 
