@@ -1,4 +1,6 @@
 /* ClusterService. */
+#include <stdlib.h>
+
 #include "client/client.h"
 #include "client/op.h"
 #include "client/result.h"
@@ -31,6 +33,27 @@ static void take_member(const Xce__V1__Replica *from, struct xce_replica *ret)
     };
 }
 
+static int take_restored(struct xce_client *client, void *result, const Xce__V1__Restored *from,
+                         struct xce_cluster *cluster)
+{
+    struct xce_awaited *awaited;
+
+    if (!from)
+        return XCE_OK;
+    awaited = pb_arena_alloc(result_arena(result), (from->n_awaited + 1) * sizeof *awaited);
+    if (!awaited)
+        return OUT_OF_MEMORY(client);
+    for (size_t i = 0; i < from->n_awaited; i++)
+        awaited[i] = (struct xce_awaited){from->awaited[i]->node, from->awaited[i]->what};
+    cluster->restored = true;
+    cluster->restored_waits = from->waits;
+    cluster->backup_revision = from->backup;
+    cluster->restored_wall_ms = from->wall_ms;
+    cluster->awaited = awaited;
+    cluster->n_awaited = from->n_awaited;
+    return XCE_OK;
+}
+
 static int take_cluster(struct xce_client *client, const ProtobufCMessage *message, void *result)
 {
     const Xce__V1__ClusterReply *reply = (const Xce__V1__ClusterReply *)message;
@@ -58,7 +81,7 @@ static int take_cluster(struct xce_client *client, const ProtobufCMessage *messa
         .digest = from->digest,
         .health = from->health,
     };
-    return XCE_OK;
+    return take_restored(client, result, from->restored, cluster);
 }
 
 int xce_cluster_status(struct xce_client *client, const struct xce_call *call,
@@ -123,6 +146,24 @@ int xce_cluster_transfer(struct xce_client *client, const struct xce_call *call,
     request.name = verb_bytes(name);
     spec.request = &request.base;
     return op_run(client, call, &spec, result_new(sizeof **ret), ret);
+}
+
+int xce_cluster_confirm(struct xce_client *client, const struct xce_call *call,
+                        const char *const *nodes, size_t n_nodes, struct xce_cluster **ret)
+{
+    struct op_spec spec = VERB(OP_CHANGE, "Confirm", cluster_reply, take_cluster);
+    Xce__V1__ConfirmRequest request = XCE__V1__CONFIRM_REQUEST__INIT;
+    int code;
+
+    request.nodes = calloc(n_nodes + 1, sizeof *request.nodes);
+    if (!request.nodes)
+        return OUT_OF_MEMORY(client);
+    for (; request.n_nodes < n_nodes; request.n_nodes++)
+        request.nodes[request.n_nodes] = verb_bytes(nodes[request.n_nodes]);
+    spec.request = &request.base;
+    code = op_run(client, call, &spec, result_new(sizeof **ret), ret);
+    free(request.nodes);
+    return code;
 }
 
 static int take_backup(struct xce_client *client, const ProtobufCMessage *message, void *result)

@@ -71,6 +71,28 @@ static struct json *member_json(const struct xce_replica *member)
     return object;
 }
 
+static struct json *restored_json(const struct xce_cluster *cluster)
+{
+    struct json *object, *awaited;
+
+    if (!cluster->restored)
+        return json_new_null();
+    object = json_new_object();
+    awaited = json_new_array();
+    for (size_t i = 0; i < cluster->n_awaited; i++) {
+        struct json *node = json_new_object();
+
+        json_set_string(node, "node", cluster->awaited[i].node);
+        json_set_string(node, "what", cluster->awaited[i].what);
+        json_append(awaited, node);
+    }
+    json_set_u64(object, "backup_revision", cluster->backup_revision);
+    json_set_time(object, "time", cluster->restored_wall_ms);
+    json_set_bool(object, "waits", cluster->restored_waits);
+    json_set(object, "awaited", awaited);
+    return object;
+}
+
 static struct json *cluster_json(const struct xce_cluster *cluster)
 {
     struct json *object = json_new_object(), *members = json_new_array();
@@ -88,7 +110,20 @@ static struct json *cluster_json(const struct xce_cluster *cluster)
     json_set_u64(object, "revision", cluster->revision);
     json_set_string(object, "digest", digest);
     json_set_string(object, "health", *cluster->health ? cluster->health : NULL);
+    json_set(object, "restored", restored_json(cluster));
     return object;
+}
+
+static void say_restored(struct ctl *ctl, const struct xce_cluster *cluster)
+{
+    if (!cluster->restored_waits)
+        return;
+    ctl_say(ctl, "a backup (revision %" PRIu64 ") was restored: no uid is given out yet",
+            cluster->backup_revision);
+    for (size_t i = 0; i < cluster->n_awaited; i++)
+        ctl_say(ctl, "node %s: waits for %s", cluster->awaited[i].node, cluster->awaited[i].what);
+    ctl_say(ctl, cluster->n_awaited ? "then: leasectl cluster confirm NODES"
+                                    : "all nodes are clean: leasectl cluster confirm NODES");
 }
 
 int view_cluster(struct ctl *ctl, const struct xce_cluster *cluster)
@@ -98,6 +133,7 @@ int view_cluster(struct ctl *ctl, const struct xce_cluster *cluster)
     if (*cluster->health)
         ctl_say(ctl, "%s refuses writes: %s", *cluster->self ? cluster->self : "leased",
                 cluster->health);
+    say_restored(ctl, cluster);
     if (cluster->n_members == 0)
         ctl_say(ctl, "no replica: the engine is %s", cluster->engine);
     return output_rows(ctl, &view_replicas, cluster->members, cluster->n_members);

@@ -153,11 +153,19 @@ static int op_welcome(const struct session_welcome *welcome, void *arg)
 {
     struct noded *n = arg;
     struct state_pool *pool;
+    int r;
 
     if (!welcome->full && (!n->complete || !same_incarnation(n, welcome))) {
         n->complete = false;
         return -ESTALE;
     }
+    r = noded_incarnation_take(n, welcome);
+    if (r < 0)
+        return r;
+    if (n->incarnation_len && !same_incarnation(n, welcome))
+        state_begin_anew(n->state, welcome->revision);
+    if (welcome->epochs_wanted)
+        noded_epochs_say(n);
     if (welcome->full) {
         n->complete = false;
         n->listing = true;
@@ -442,6 +450,8 @@ static int folders_start(struct noded *n)
     (void)snprintf(n->epochs_path, sizeof(n->epochs_path), "%s/epochs", s->state_dir);
     (void)snprintf(n->clean_path, sizeof(n->clean_path), "%s/clean", s->state_dir);
     (void)snprintf(n->name_path, sizeof(n->name_path), "%s/name", s->state_dir);
+    (void)snprintf(n->incarnations_path, sizeof(n->incarnations_path), "%s/incarnations",
+                   s->state_dir);
     (void)snprintf(lock, sizeof(lock), "%s/lock", s->state_dir);
     r = fs_lock_file(lock, &n->lock_fd, &err);
     if (r < 0)
@@ -497,6 +507,7 @@ static int past_start(struct noded *n)
     if (r < 0)
         return r;
     noded_pools_start(n);
+    noded_incarnation_start(n);
     r = noded_map_start(n, torn);
     if (r < 0)
         return r;

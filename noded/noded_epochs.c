@@ -33,6 +33,16 @@ int noded_epochs_start(struct noded *n, bool *ret_torn)
     return r;
 }
 
+void noded_epochs_say(struct noded *n)
+{
+    size_t n_epochs;
+    auto_free struct state_epoch *epochs = state_member_epochs(n->state, &n_epochs);
+
+    log_notice(LOG_FIELDS(.node = n->node),
+               "a backup was restored: telling leased %zu epochs that were seen here", n_epochs);
+    session_epochs(n->session, epochs, n_epochs);
+}
+
 static void work(void *arg)
 {
     struct persist *p = arg;

@@ -28,7 +28,8 @@ struct loop_soon;
 struct loop_timer;
 struct loop_signal;
 
-#define ROOTS_MAX 80
+#define ROOTS_MAX        80
+#define INCARNATIONS_MAX 32
 
 /* Which accounts were asked about lately and are nobody's: what was looked at ahead of its grant. */
 struct ahead {
@@ -66,6 +67,7 @@ struct noded {
     char node[TEXT_NODE_MAX + 1];
     char machine_id[FS_ID_BUF], boot_id[FS_ID_BUF];
     char map_path[256], pools_path[256], epochs_path[256], clean_path[256], name_path[256];
+    char incarnations_path[256];
     char prefix[NAME_PREFIX_MAX + 1]; /* "" = not known yet */
     const char *program;
     char *argv_accounts[3];
@@ -101,6 +103,9 @@ struct noded {
     bool listing;  /* a full list is coming in */
     bool clean_start;
     int64_t heard_ms, started_ms; /* boot time */
+    /* noded_incarnation.c: states that leased had, the last is the present one */
+    char incarnations[INCARNATIONS_MAX][2 * SESSION_INCARNATION_MAX + 1];
+    size_t n_incarnations;
     enum session_node as_node;
     char status[200];
 
@@ -199,6 +204,16 @@ void noded_enroll_cancel(struct noded *n);
 
 int noded_epochs_start(struct noded *n, bool *ret_torn);
 void noded_op_persist(const struct state_epoch *entries, size_t n, void *arg);
+/* Report the highest epochs that were seen here: leased's state is a backup. */
+void noded_epochs_say(struct noded *n);
+
+/* ---- noded_incarnation.c ---- */
+
+/* The states of before; a file that is not sound is as none. */
+void noded_incarnation_start(struct noded *n);
+/* leased shows this state. 0; -ESTALE this node has left it for another, and never goes back; -errno that it is left can
+ * not be noted. What is wrong is in the log. */
+int noded_incarnation_take(struct noded *n, const struct session_welcome *welcome);
 
 /* ---- noded_pools.c ---- */
 

@@ -26,6 +26,7 @@
 #define WELCOME_WAIT_MS            20000
 #define WELCOME_WAIT_OF_SEVERAL_MS 4000 /* the same, where there is another one */
 #define MEMBERS_IN_MESSAGE         512
+#define EPOCHS_IN_MESSAGE          4096
 #define WAITING_MAX                (1u << 20) /* reports that the server does not take: give up on it */
 #define DETAIL_MAX                 256
 
@@ -51,7 +52,8 @@ struct session {
     struct loop_soon *flush;
     struct pb_arena arena;
     bool welcomed, blocked, closing;
-    bool silent; /* this session ended because its server says nothing */
+    bool silent;   /* this session ended because its server says nothing */
+    bool unwanted; /* the welcome was not to our liking */
     char trouble[256];
 
     int64_t heartbeat_ms;
@@ -61,6 +63,8 @@ struct session {
     bool watermark_new;
 
     struct row members, blocks, pools;
+    struct state_epoch *epochs; /* to be reported; NULL = none are wanted, or all have been */
+    size_t n_epochs, epochs_sent;
     void (*closed)(void *arg);
     void *closed_arg;
 };
@@ -97,6 +101,7 @@ static void rows_forget(struct session *s)
     row_done(&s->members);
     row_done(&s->blocks);
     row_done(&s->pools);
+    free(mem_take(s->epochs));
     s->watermark_new = false;
 }
 
@@ -157,6 +162,8 @@ static void on_end(struct grpc_request *request, enum grpc_status status, const 
     trouble(s, text);
     if (was)
         s->ops.ended(s->arg);
+    was = was && !s->unwanted;
+    s->unwanted = false;
     /* The next one in the row, save after a session that was good to its end: it is likely to be back at once. */
     if (s->n_servers > 1 && (!was || s->silent)) {
         channel_drop(s);
@@ -242,12 +249,38 @@ static void report_send(struct session *s)
     row_cut(&s->pools, report.n_pools);
 }
 
+/* The next piece of them. */
+static void epochs_send(struct session *s)
+{
+    Xce__V1__EpochReport items[EPOCHS_IN_MESSAGE], *list[EPOCHS_IN_MESSAGE];
+    Xce__V1__Report report = XCE__V1__REPORT__INIT;
+    Xce__V1__SessionUp up = XCE__V1__SESSION_UP__INIT;
+
+    report.n_epochs = least(s->n_epochs - s->epochs_sent, EPOCHS_IN_MESSAGE);
+    report.epochs = list;
+    for (size_t i = 0; i < report.n_epochs; i++) {
+        xce__v1__epoch_report__init(&items[i]);
+        items[i].uid = s->epochs[s->epochs_sent + i].uid;
+        items[i].epoch = s->epochs[s->epochs_sent + i].epoch;
+        list[i] = &items[i];
+    }
+    s->epochs_sent += report.n_epochs;
+    report.epochs_done = s->epochs_sent == s->n_epochs;
+    up.body_case = XCE__V1__SESSION_UP__BODY_REPORT;
+    up.report = &report;
+    (void)up_send(s, &up);
+    if (report.epochs_done)
+        free(mem_take(s->epochs));
+}
+
 static void flush(void *arg)
 {
     struct session *s = arg;
 
     if (!s->welcomed || !s->request)
         return;
+    while (!s->blocked && s->epochs)
+        epochs_send(s);
     while (!s->blocked && (s->members.n || s->blocks.n || s->pools.n))
         report_send(s);
     if (!s->blocked && s->watermark_new)
@@ -297,11 +330,12 @@ static int on_welcome(struct session *s, const Xce__V1__Welcome *message, struct
     s->welcomed = true;
     s->seq = s->acked = 0;
     s->watermark = 0;
-    s->retry_ms = s->retry_min_ms;
-    s->trouble[0] = '\0';
     r = s->ops.welcome(&welcome, s->arg);
+    s->unwanted = r < 0;
     if (r < 0)
         return err_set(err, r, "its state is another than the one known here");
+    s->retry_ms = s->retry_min_ms;
+    s->trouble[0] = '\0';
     log_info(LOG_FIELDS(.node = s->node), "session %llu with leased at %s, from revision %llu on",
              (unsigned long long)welcome.session, s->servers[s->server],
              (unsigned long long)welcome.revision);
@@ -488,6 +522,19 @@ void session_say(struct session *s, enum state_say what, const struct state_verd
     report->reason = word_of(about->reason);
     report->detail = detail;
     row_add(&s->members, report);
+    loop_soon_start(s->flush);
+}
+
+void session_epochs(struct session *s, const struct state_epoch *epochs, size_t n)
+{
+    if (!s || !s->welcomed)
+        return;
+    free(s->epochs);
+    s->epochs = mem_must_calloc(n + 1, sizeof(*epochs));
+    if (n)
+        memcpy(s->epochs, epochs, n * sizeof(*epochs));
+    s->n_epochs = n;
+    s->epochs_sent = 0;
     loop_soon_start(s->flush);
 }
 

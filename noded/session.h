@@ -32,6 +32,7 @@ struct session_welcome {
     uint64_t session, revision;
     const char *prefix;
     bool full;
+    bool epochs_wanted; /* the state is a backup: session_epochs, before anything else is said */
     const uint8_t *incarnation;
     size_t incarnation_len;
 };
@@ -88,6 +89,8 @@ const char *session_trouble(const struct session *session);
 
 /* ---- said in order, in as few messages as possible; nothing outside of a session, or to NULL ---- */
 
+/* The highest epochs that were seen here; copied. They go out before all that was and will be said. */
+void session_epochs(struct session *session, const struct state_epoch *epochs, size_t n);
 void session_say(struct session *session, enum state_say what, const struct state_verdict *about);
 void session_block(struct session *session, uint32_t uid, unsigned reason, const char *detail);
 void session_pool_check(struct session *session, const char *pool, bool passed, const char *detail);

@@ -146,6 +146,7 @@ int session_decode_welcome(const Xce__V1__Welcome *message, struct session_welco
         .revision = message->revision,
         .prefix = message->prefix,
         .full = message->full,
+        .epochs_wanted = message->epochs_wanted,
         .incarnation = message->incarnation.data,
         .incarnation_len = message->incarnation.len,
     };

@@ -113,6 +113,23 @@ void state_recall_lease(struct state *state, const struct state_lease *lease, bo
 
 /* ---- sessions ---- */
 
+void state_begin_anew(struct state *state, uint64_t revision)
+{
+    struct seen *seen;
+
+    for (size_t at = 0; (seen = table_next(&state->table, &at));) {
+        if (seen->slot)
+            seen->slot->revision = 0;
+        if (seen->on_disk || seen->queued || (seen->slot && seen->slot->member))
+            continue;
+        if (seen->slot)
+            state->ops.map_retire(seen->uid, seen->epoch, revision, state->arg);
+        slot_drop(state, seen);
+        seen->epoch = 0;
+        seen->closed = seen->closed_on_disk = false;
+    }
+}
+
 void state_session_begin(struct state *state, bool full)
 {
     struct seen *seen;
@@ -732,6 +749,19 @@ struct state_epoch *state_epochs(const struct state *state, size_t *ret_n)
     for (size_t at = 0; (seen = table_next(&state->table, &at));)
         if (seen->on_disk)
             all[n++] = (struct state_epoch){seen->uid, seen->epoch, seen->closed_on_disk};
+    *ret_n = n;
+    return all;
+}
+
+struct state_epoch *state_member_epochs(const struct state *state, size_t *ret_n)
+{
+    struct state_epoch *all = mem_must_calloc(state->table.n + 1, sizeof(*all));
+    struct seen *seen;
+    size_t n = 0;
+
+    for (size_t at = 0; (seen = table_next(&state->table, &at));)
+        if (seen->epoch && (seen->on_disk || seen->queued || (seen->slot && seen->slot->member)))
+            all[n++] = (struct state_epoch){seen->uid, seen->epoch, seen->closed};
     *ret_n = n;
     return all;
 }

@@ -148,6 +148,9 @@ const struct state_pool *state_pool_of(const struct state *state, uint32_t uid);
 
 /* ---- events; nothing goes out before state_flush, save writes to the map ---- */
 
+/* leased has another state than the one that is known here: what it numbers begins anew, and what this node had no part in
+ * is forgotten. Its own leases stay as they are until the full list is there. Before state_session_begin. */
+void state_begin_anew(struct state *state, uint64_t revision);
 /* A session was accepted: what is known is said anew. full: a full list comes, ended by state_full_done. */
 void state_session_begin(struct state *state, bool full);
 void state_session_end(struct state *state);
@@ -199,5 +202,7 @@ int64_t state_next_due_ms(const struct state *state);
 /* Every epoch ever seen that is on disk, for a rewrite of the file: the caller frees. */
 struct state_epoch *state_epochs(const struct state *state, size_t *ret_n);
 size_t state_n_epochs(const struct state *state);
+/* The highest epoch of each uid of which this node is or was a member: the caller frees. */
+struct state_epoch *state_member_epochs(const struct state *state, size_t *ret_n);
 
 #endif

@@ -205,6 +205,12 @@ struct xce_replica {
 };
 
 /* What the replica that was asked knows. */
+/* A node that a restored backup waits for. */
+struct xce_awaited {
+    const char *node;
+    const char *what; /* a phrase for people, behind "waits for" */
+};
+
 struct xce_cluster {
     const char *engine; /* "sqlite", "raft" */
     const char *leader; /* "" = none is known */
@@ -213,6 +219,13 @@ struct xce_cluster {
     size_t n_members;
     uint64_t term, applied, revision, digest;
     const char *health; /* why writes are refused there; "" = they are not */
+    /* The state was a backup: of which revision, and when it was restored (wall clock, ms). While it waits no uid is given
+     * out: for the nodes in awaited, and then for an administrator (xce_cluster_confirm). */
+    bool restored, restored_waits;
+    uint64_t backup_revision;
+    int64_t restored_wall_ms;
+    const struct xce_awaited *awaited;
+    size_t n_awaited;
 };
 
 /* Any replica answers, also while there is no leader. */
@@ -234,6 +247,12 @@ XCE_API int xce_cluster_remove(struct xce_client *client, const struct xce_call 
  * not come to that in time. */
 XCE_API int xce_cluster_transfer(struct xce_client *client, const struct xce_call *call,
                                  const char *name, struct xce_cluster **ret);
+
+/* These are all nodes that there are, after a backup was restored: each that is registered and not fenced. XCE_PRECONDITION:
+ * one is missing in the list or not registered, has not said hello, reported and been found clean since, or there is nothing
+ * to confirm; the client's error says which. */
+XCE_API int xce_cluster_confirm(struct xce_client *client, const struct xce_call *call,
+                                const char *const *nodes, size_t n_nodes, struct xce_cluster **ret);
 
 /* A piece of a copy of the state. */
 struct xce_backup {

@@ -89,7 +89,6 @@ void apply_restore(struct fsm *fsm, const Xce__V1__Command *command, struct fsm_
     fsm->last_lease = leap(fsm->last_lease, restore->above);
     fsm->last_session = leap(fsm->last_session, restore->above);
     fsm->restored.revision = fsm->revision;
-    fsm->requests.horizon_ms = fsm->now_ms;
     tokens_done(&fsm->tokens); /* one may have been spent since */
     for (size_t i = 0; i < fsm->n_nodes; i++)
         await_node(fsm, fsm->nodes[i]);

@@ -28,6 +28,7 @@ static const struct method_row rows[] = {
     ALL("ClusterService/Add", A, N, N, N, N),
     ALL("ClusterService/Backup", A, N, N, N, N),
     ALL("ClusterService/Begin", A, N, N, N, N),
+    ALL("ClusterService/Confirm", A, N, N, N, N),
     ALL("ClusterService/Remove", A, N, N, N, N),
     ALL("ClusterService/Status", A, A, N, N, N),
     ALL("ClusterService/Transfer", A, A, N, N, N),

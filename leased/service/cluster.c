@@ -28,6 +28,8 @@ struct picture {
     Xce__V1__ReplyInfo info;
     Xce__V1__Replica members[REPLICA_MEMBERS_MAX], *pointers[REPLICA_MEMBERS_MAX];
     struct replica_status status;
+    Xce__V1__Restored restored;
+    Xce__V1__Awaited *awaited, **awaited_pointers; /* owned */
 };
 
 static void draw_member(struct picture *picture, size_t i)
@@ -62,6 +64,47 @@ static void draw_replicas(struct picture *picture, const struct engine *engine)
     picture->cluster.n_members = picture->status.n_members;
 }
 
+static void draw_awaited(struct picture *picture, const struct fsm *fsm)
+{
+    Xce__V1__Restored *restored = &picture->restored;
+    const struct fsm_node *node = NULL;
+    size_t n = 0;
+
+    while ((node = fsm_node_next(fsm, node)))
+        n += fsm_node_awaited(fsm, node) != NULL;
+    if (n == 0)
+        return;
+    picture->awaited = mem_must_calloc(n, sizeof *picture->awaited);
+    picture->awaited_pointers = mem_must_calloc(n, sizeof(Xce__V1__Awaited *));
+    restored->awaited = picture->awaited_pointers;
+    while ((node = fsm_node_next(fsm, node))) {
+        const char *what = fsm_node_awaited(fsm, node);
+        Xce__V1__Awaited *awaited = &picture->awaited[restored->n_awaited];
+
+        if (!what)
+            continue;
+        xce__v1__awaited__init(awaited);
+        awaited->node = (char *)(uintptr_t)node->name;
+        awaited->what = (char *)(uintptr_t)what;
+        restored->awaited[restored->n_awaited++] = awaited;
+    }
+}
+
+static void draw_restored(struct picture *picture, const struct fsm *fsm)
+{
+    struct fsm_restored restored;
+
+    fsm_get_restored(fsm, &restored);
+    if (!restored.times)
+        return;
+    xce__v1__restored__init(&picture->restored);
+    picture->restored.backup = restored.backup;
+    picture->restored.wall_ms = restored.wall_ms;
+    picture->restored.waits = restored.waits;
+    draw_awaited(picture, fsm);
+    picture->cluster.restored = &picture->restored;
+}
+
 static void reply_status(struct service *service, struct service_request *request)
 {
     struct picture *picture = mem_must_calloc(1, sizeof *picture);
@@ -78,10 +121,13 @@ static void reply_status(struct service *service, struct service_request *reques
     picture->cluster.revision = status.fsm_revision;
     picture->cluster.digest = fsm_digest(service_fsm(service));
     picture->cluster.health = status.health < 0 ? service->health : (char *)"";
+    draw_restored(picture, service_fsm(service));
     service_reply_info(service, &picture->info);
     picture->reply.info = &picture->info;
     picture->reply.cluster = &picture->cluster;
     service_reply(request, &picture->reply.base);
+    free(picture->awaited);
+    free(picture->awaited_pointers);
     free(picture);
 }
 
@@ -249,6 +295,42 @@ void service_cluster_begin(struct service *service, struct service_request *requ
     service_reply_info(service, &info);
     reply.info = &info;
     service_reply(request, &reply.base);
+}
+
+/* ---- confirm ---- */
+
+static void nodes_confirmed(struct service *service, struct service_request *request,
+                            const struct fsm_outcome *outcome)
+{
+    (void)outcome;
+    reply_status(service, request);
+}
+
+void service_cluster_confirm(struct service *service, struct service_request *request)
+{
+    const Xce__V1__ConfirmRequest *message = (const Xce__V1__ConfirmRequest *)request->message;
+    Xce__V1__Command command = XCE__V1__COMMAND__INIT;
+    Xce__V1__CmdConfirm confirm = XCE__V1__CMD_CONFIRM__INIT;
+
+    if (message->n_nodes == 0 || message->n_nodes > FSM_NODES_MAX) {
+        service_refuse(request, -EINVAL, "nodes: %zu named, must be 1 to %d", message->n_nodes,
+                       FSM_NODES_MAX);
+        return;
+    }
+    for (size_t i = 0; i < message->n_nodes; i++) {
+        struct err err = {{0}};
+
+        if (text_check_node((const char *)message->nodes[i].data, message->nodes[i].len, &err) <
+            0) {
+            service_refuse(request, -EINVAL, "nodes[%zu]: %s", i, err.text);
+            return;
+        }
+    }
+    confirm.nodes = message->nodes;
+    confirm.n_nodes = message->n_nodes;
+    command.kind_case = XCE__V1__COMMAND__KIND_CONFIRM;
+    command.confirm = &confirm;
+    service_propose(service, request, message->request, &command, nodes_confirmed);
 }
 
 /* ---- backup ---- */

@@ -135,6 +135,41 @@ static void explain_witnesses(struct explanation *explanation)
     }
 }
 
+/* A backup was restored: no uid is free, whatever the backup says of it. */
+static void explain_restored(struct explanation *explanation)
+{
+    const struct fsm *fsm = service_fsm(explanation->service);
+    const struct fsm_node *node = NULL;
+    struct fsm_restored restored;
+    Xce__V1__Waiting *wait;
+    bool any = false;
+
+    fsm_get_restored(fsm, &restored);
+    if (!restored.waits)
+        return;
+    while ((node = fsm_node_next(fsm, node))) {
+        const char *what = fsm_node_awaited(fsm, node);
+
+        if (!what)
+            continue;
+        any = true;
+        wait = wait_for(
+            explanation, say(explanation, "node %s", node->name), node_word(node->state),
+            node->state == NODE_LOST ? "bring the node back, or: leasectl node fence NODE" : "");
+        if (!wait)
+            return;
+        wait->detail = say(explanation, "since a backup was restored: %s", what);
+        wait->since_ms = restored.wall_ms;
+    }
+    wait = wait_for(explanation, (char *)"administrator", "pending",
+                    any ? "when all nodes are clean: leasectl cluster confirm NODES"
+                        : "leasectl cluster confirm NODES");
+    if (!wait)
+        return;
+    wait->detail = say(explanation, "a backup was restored, its nodes are not confirmed");
+    wait->since_ms = restored.wall_ms;
+}
+
 static void explain_state(struct explanation *explanation)
 {
     const struct fsm_lease *lease = explanation->lease;
@@ -165,6 +200,7 @@ static void explain_state(struct explanation *explanation)
     case LEASE_FREE:
         break;
     }
+    explain_restored(explanation);
     (void)snprintf(explanation->summary, sizeof explanation->summary,
                    "uid %u is %s (lease %" PRIu64 ", epoch %u%s%s): %zu thing%s to wait for",
                    lease->uid, lease_proto_state_word(lease->state), lease->id, lease->epoch,
@@ -205,7 +241,12 @@ static void explain_unleased(struct explanation *explanation, const struct fsm_p
 
     if (fsm_uid_is_blocked(fsm, uid))
         explain_blocked(explanation, blocked_find(pool, uid), uid);
-    else
+    explain_restored(explanation);
+    if (explanation->n && !fsm_uid_is_blocked(fsm, uid))
+        (void)snprintf(explanation->summary, sizeof explanation->summary,
+                       "uid %u was free in the backup that was restored: %zu thing%s to wait for",
+                       uid, explanation->n, explanation->n == 1 ? "" : "s");
+    else if (!explanation->n)
         (void)snprintf(explanation->summary, sizeof explanation->summary,
                        "uid %u is free; its last epoch was %u", uid, fsm_epoch_floor(fsm, uid));
 }

@@ -99,6 +99,24 @@ int report_blocks(Xce__V1__BlockReport *const *from, size_t n, Xce__V1__CmdBlock
     return 0;
 }
 
+int report_epochs(Xce__V1__EpochReport *const *from, size_t n, Xce__V1__CmdEpoch ***ret)
+{
+    /* One block, as above. */
+    Xce__V1__CmdEpoch **pointers = calloc(n ? n : 1, sizeof *pointers + sizeof **pointers);
+    Xce__V1__CmdEpoch *items = (Xce__V1__CmdEpoch *)(void *)(pointers + n);
+
+    if (!pointers)
+        return -ENOMEM;
+    for (size_t i = 0; i < n; i++) {
+        xce__v1__cmd_epoch__init(&items[i]);
+        items[i].uid = from[i]->uid;
+        items[i].epoch = from[i]->epoch;
+        pointers[i] = &items[i];
+    }
+    *ret = pointers;
+    return 0;
+}
+
 int report_check_pools(const Xce__V1__Report *report, struct err *err)
 {
     int r = 0;

@@ -186,6 +186,7 @@ void service_cluster_add(struct service *service, struct service_request *reques
 void service_cluster_remove(struct service *service, struct service_request *request);
 void service_cluster_transfer(struct service *service, struct service_request *request);
 void service_cluster_backup(struct service *service, struct service_request *request);
+void service_cluster_confirm(struct service *service, struct service_request *request);
 
 extern const struct service_stream_handler service_node_session;
 void service_node_get(struct service *service, struct service_request *request);

@@ -41,7 +41,8 @@ struct session {
     struct beat beat;
     uint64_t resume;
     bool mirror_own, same_incarnation;
-    uint64_t looked; /* version of the look-ahead sent last */
+    bool epochs_asked, epochs_told; /* in this session */
+    uint64_t looked;                /* version of the look-ahead sent last */
     struct hub_subscription *subscription;
     bool full; /* the stream takes no more for now */
     /* a full list is under way: the node does not hold everything up to anything yet */
@@ -142,6 +143,12 @@ static bool add_node(struct session *session, struct buf *changes)
         finish(session, FSM_IGNORED, "a newer session of this node has begun");
         return false;
     }
+    /* It is asked at the beginning of a session. */
+    if (fsm_wants_epochs(service_fsm(session->service), node) &&
+        (session->epochs_told || !session->epochs_asked)) {
+        finish(session, FSM_IGNORED, "a pool is new: report your epochs again");
+        return false;
+    }
     if (node)
         wire_varint(changes, 6, (uint64_t)node->state);
     return true;
@@ -237,6 +244,7 @@ static void send_welcome(struct session *session, const struct fsm_outcome *outc
     welcome.full = full;
     welcome.incarnation.data = (uint8_t *)fsm_incarnation(fsm);
     welcome.incarnation.len = 16;
+    welcome.epochs_wanted = session->epochs_asked;
     message.body_case = XCE__V1__SESSION_DOWN__BODY_WELCOME;
     message.welcome = &welcome;
     send_message(session, &message);
@@ -273,6 +281,8 @@ static void greet(struct session *session, const struct fsm_outcome *outcome)
 
     session->number = outcome->session;
     session->stage = STAGE_SERVED;
+    session->epochs_asked = fsm_wants_epochs(
+        service_fsm(session->service), fsm_node(service_fsm(session->service), session->node));
     supersede(session);
     ticker_heard(session->service->ticker, session->node, session->number, 0);
     r = subscribe(session, &full);
@@ -375,6 +385,14 @@ static void reported(int r, const struct fsm_outcome *outcome, void *arg)
         finish(session, (int)outcome->code, outcome->message);
 }
 
+static void epochs_reported(int r, const struct fsm_outcome *outcome, void *arg)
+{
+    struct session *session = arg;
+
+    session->epochs_told = r == 0 && outcome->code == FSM_OK;
+    reported(r, outcome, arg);
+}
+
 static void warn_pools(const struct session *session, const Xce__V1__Report *report)
 {
     for (size_t i = 0; i < report->n_pools; i++) {
@@ -402,22 +420,28 @@ static void said_report(struct session *session, const Xce__V1__Report *report)
     if (r == 0)
         r = report_blocks(report->blocks, report->n_blocks, &say.blocks, &err);
     if (r == 0)
+        r = report_epochs(report->epochs, report->n_epochs, &say.epochs);
+    if (r == 0)
         warn_pools(session, report);
     if (r < 0) {
         finish(session, r, *err.text ? err.text : NULL);
-    } else if (report->n_members || report->n_blocks) {
+    } else if (report->n_members || report->n_blocks || report->n_epochs || report->epochs_done) {
         say.node.data = (uint8_t *)session->node;
         say.node.len = strlen(session->node);
         say.session = session->number;
         say.n_members = report->n_members;
         say.n_blocks = report->n_blocks;
+        say.n_epochs = report->n_epochs;
+        say.epochs_done = report->epochs_done;
         command.kind_case = XCE__V1__COMMAND__KIND_REPORT;
         command.report = &say;
         session->proposals++;
-        service_propose_own(session->service, &command, reported, session);
+        service_propose_own(session->service, &command,
+                            report->epochs_done ? epochs_reported : reported, session);
     }
     free(say.members);
     free(say.blocks);
+    free(say.epochs);
 }
 
 static void said_heartbeat(struct session *session, const Xce__V1__Heartbeat *beat)

@@ -194,6 +194,7 @@ METHODS = {
     "ClusterService/Add": [Row(change("cluster", "AddReplicaRequest", name=b"absent", address=b"absent:1"), own_means=False)],
     "ClusterService/Remove": [Row(change("cluster", "RemoveReplicaRequest", name=b"absent"), own_means=False)],
     "ClusterService/Transfer": [Row(change("cluster", "TransferRequest"), own_means=False)],
+    "ClusterService/Confirm": [Row(change("cluster", "ConfirmRequest", nodes=[b"absent"]), own_means=False)],
     "ClusterService/Backup": [Row(simple("cluster", "BackupRequest"), own_means=False)],
     "Health/Check": [Row(health)],
     "Health/Watch": [Row(health, kind="unary_stream", replies=1)],

@@ -646,6 +646,38 @@ static void state_older_revision_is_not_taken(void **state)
     expect(f, "set 0/1 3 member closed; persist 0/1c; sweep 0/1c;");
 }
 
+/* A backup was restored: revisions and epochs of before mean nothing there, save of what this node was a member of. */
+static void state_begins_anew_with_another_incarnation(void **state)
+{
+    struct fixture *f = *state;
+    struct state_epoch *epochs;
+    size_t n;
+
+    session(f, true);
+    make_here(f, 0, 5);
+    shows_foreign(f, 1, 7, STATE_ACTIVE);
+    shows(f, 2, 4, STATE_GRANTED, PROOF_NONE); /* not on disk yet, nor admitted */
+    expect(f, "set 1/7 2; vet 2/4; persist 2/4;");
+    state_session_end(f->state);
+    f->revision = 1;
+    state_begin_anew(f->state, 99);
+    expect(f, "retire 1/7;");
+    epochs = state_member_epochs(f->state, &n);
+    assert_int_equal(n, 2);
+    for (size_t i = 0; i < n; i++)
+        assert_int_equal(epochs[i].epoch, epochs[i].uid == UID ? 5 : 4);
+    free(epochs);
+    session(f, true);
+    shows(f, 0, 5, STATE_DRAINING, PROOF_NONE);
+    shows_foreign(f, 1, 3, STATE_ACTIVE);
+    expect(f, "close 0/5; set 0/5 3 member closed; set 1/3 2; sweep 0/5c;");
+    state_full_done(f->state, 99);
+    expect(f, "retire 2/4;");
+    /* What the node knows better than the backup it is not moved back from. */
+    shows(f, 0, 2, STATE_GRANTED, PROOF_NONE);
+    expect(f, "REFUSED 0/2 epoch;");
+}
+
 static void state_batches_are_bounded(void **state)
 {
     struct fixture *f = *state;
@@ -747,6 +779,7 @@ int main(void)
         STATE_TEST(state_unchecked_pool_waits_failed_pool_refuses),
         STATE_TEST(state_validity_ends_what_is_here),
         STATE_TEST(state_older_revision_is_not_taken),
+        STATE_TEST(state_begins_anew_with_another_incarnation),
         STATE_TEST(state_batches_are_bounded),
         STATE_TEST(state_ended_while_vetted_is_not_admitted),
         STATE_TEST(state_epochs_for_a_rewrite_are_those_on_disk),
