@@ -1,22 +1,25 @@
 #include "common/program.h"
 
+#include <assert.h>
 #include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 
 #include "common/fsutil.h"
 #include "common/log.h"
 
-enum { OPTION_CONFIG = 1000, OPTION_CHECK, OPTION_SHOW, OPTION_VERSION, OPTION_HELP };
+enum { OPTION_CONFIG = 1000, OPTION_CHECK, OPTION_SHOW, OPTION_VERSION, OPTION_HELP, OPTION_MORE };
 
-static const struct option options[] = {
+#define N_COMMON 5
+
+static const struct option options[N_COMMON] = {
     {"config", required_argument, NULL, OPTION_CONFIG},
     {"check-config", no_argument, NULL, OPTION_CHECK},
     {"show-config", no_argument, NULL, OPTION_SHOW},
     {"version", no_argument, NULL, OPTION_VERSION},
     {"help", no_argument, NULL, OPTION_HELP},
-    {0},
 };
 
 struct arguments {
@@ -37,13 +40,34 @@ static void help(const struct program *program)
         "  --version        print the version\n"
         "  --help           print this\n",
         program->name, program->purpose, program->name, program->conf_path);
+    for (const struct program_option *more = program->more; more && more->name; more++)
+        (void)printf("  --%s%s%s   %s\n", more->name, more->arg ? " " : "",
+                     more->arg ? more->arg : "", more->help);
+}
+
+/* The options that all have, and this one's own. */
+static void list_options(const struct program *program,
+                         struct option ret[static N_COMMON + PROGRAM_OPTIONS_MAX + 1])
+{
+    size_t n = N_COMMON;
+
+    memcpy(ret, options, sizeof options);
+    for (const struct program_option *more = program->more; more && more->name; more++, n++) {
+        assert(n < N_COMMON + PROGRAM_OPTIONS_MAX);
+        ret[n] = (struct option){more->name, more->arg ? required_argument : no_argument, NULL,
+                                 OPTION_MORE + (int)(n - N_COMMON)};
+    }
+    ret[n] = (struct option){0};
 }
 
 static int parse(const struct program *program, int argc, char **argv, struct arguments *ret)
 {
+    struct option all[N_COMMON + PROGRAM_OPTIONS_MAX + 1];
+    const struct program_option *more;
     int option;
 
-    while ((option = getopt_long(argc, argv, "", options, NULL)) != -1)
+    list_options(program, all);
+    while ((option = getopt_long(argc, argv, "", all, NULL)) != -1)
         switch (option) {
         case OPTION_CONFIG:
             ret->config = optarg;
@@ -61,8 +85,13 @@ static int parse(const struct program *program, int argc, char **argv, struct ar
             help(program);
             return 0;
         default:
-            (void)fprintf(stderr, "Try %s --help.\n", program->name);
-            return 2;
+            if (option < OPTION_MORE) {
+                (void)fprintf(stderr, "Try %s --help.\n", program->name);
+                return 2;
+            }
+            more = &program->more[option - OPTION_MORE];
+            *more->value = more->arg ? optarg : more->name;
+            break;
         }
     if (optind == argc)
         return PROGRAM_GO_ON;

@@ -1,12 +1,22 @@
 /* What every daemon's main does before its own work: arguments, configuration, log.
  *
- *     PROGRAM [--config FILE] [--check-config | --show-config] [--version] [--help]
+ *     PROGRAM [--config FILE] [--check-config | --show-config] [--version] [--help] [its own options]
  *
  * Sets umask 0077 and ignores SIGPIPE. One thread: main's. */
 #ifndef XCE_COMMON_PROGRAM_H
 #define XCE_COMMON_PROGRAM_H
 
 #include "common/conf.h"
+
+/* One that only this program has. */
+struct program_option {
+    const char *name; /* without dashes */
+    const char *arg;  /* what --help calls its value; NULL = it takes none */
+    const char *help;
+    const char **value; /* where it goes; without a value: its name */
+};
+
+#define PROGRAM_OPTIONS_MAX 4
 
 struct program {
     const char *name;      /* "leased" */
@@ -17,6 +27,8 @@ struct program {
     int (*log_level)(const void *settings);
     /* For --check-config: what the files that settings name are worth. 0; negative with err. NULL = there are none. */
     int (*check)(const void *settings, struct err *err);
+    /* Ends with one without a name; NULL = none. */
+    const struct program_option *more;
 };
 
 enum {

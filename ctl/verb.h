@@ -39,7 +39,7 @@ extern const struct verb cmd_rbac_show, cmd_rbac_apply, cmd_rbac_check, cmd_rbac
 extern const struct verb cmd_cert_init, cmd_cert_issue, cmd_cert_renew, cmd_cert_revoke,
     cmd_cert_show, cmd_cert_token;
 extern const struct verb cmd_cluster_status, cmd_cluster_init, cmd_cluster_add, cmd_cluster_remove,
-    cmd_cluster_transfer, cmd_cluster_backup;
+    cmd_cluster_transfer, cmd_cluster_backup, cmd_cluster_restore, cmd_cluster_confirm;
 extern const struct verb cmd_doctor, cmd_config_show;
 
 #endif

@@ -1,9 +1,20 @@
-/* leased: hands out uid leases. Everything is in server.c. */
+/* leased: hands out uid leases. Everything is in server.c; a backup is restored in server_restore.c. */
 #include "common/log.h"
 #include "common/program.h"
 #include "leased/conf.h"
 #include "leased/server.h"
+#include "leased/server_restore.h"
 #include "leased/server_tls.h"
+
+static const char *restore, *aside, *json;
+
+static const struct program_option options[] = {
+    {"restore", "FILE", "begin anew with this backup, and end; see leasectl(1), cluster restore",
+     &restore},
+    {"set-aside", NULL, "with --restore: move the state that is there away", &aside},
+    {"json", NULL, "with --restore: say what has become of it as JSON", &json},
+    {0},
+};
 
 static const struct program program = {
     .name = "leased",
@@ -12,6 +23,7 @@ static const struct program program = {
     .conf = &leased_conf,
     .log_level = leased_conf_log_level,
     .check = server_tls_check,
+    .more = options,
 };
 
 int main(int argc, char **argv)
@@ -21,6 +33,9 @@ int main(int argc, char **argv)
 
     if (code != PROGRAM_GO_ON)
         return code;
+    if (restore)
+        return server_restore(conf_settings(conf), &(const struct restore_options){
+                                                       restore, aside != NULL, json != NULL});
     do
         r = server_run(&conf);
     while (r == SERVER_AGAIN);

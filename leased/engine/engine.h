@@ -72,6 +72,11 @@ int engine_open_sqlite(struct loop *loop, const char *path, const struct engine_
                        struct fsm *fsm, const struct engine_hooks *hooks, struct engine **ret,
                        char why[static ENGINE_WHY_MAX]);
 
+/* Make the file of a single replica that begins with this state (fsm_snapshot), whole, on disk and read back; what an earlier
+ * attempt left at path is taken away first. Synchronous. 0; -ENOSPC, -EIO, -errno; why as above. */
+int engine_make_sqlite(const char *path, const uint8_t *state, size_t len,
+                       char why[static ENGINE_WHY_MAX]);
+
 /* Every waiting proposal ends with -ECANCELED, what is being written is finished, then done. */
 void engine_close(struct engine *engine, void (*done)(void *arg), void *arg);
 

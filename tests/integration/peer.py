@@ -213,6 +213,11 @@ class Node:
         self.up.put(self.m.SessionUp(report=self.m.Report(members=[
             self.m.MemberReport(uid=uid, epoch=epoch, kind=kind, reason=reason, detail=detail)])))
 
+    def epochs(self, epochs, done=True):
+        """What a welcome may ask for: {uid: epoch}."""
+        self.up.put(self.m.SessionUp(report=self.m.Report(epochs_done=done, epochs=[
+            self.m.EpochReport(uid=uid, epoch=epoch) for uid, epoch in epochs.items()])))
+
     def block(self, uid, reason=b"account", detail=b""):
         self.up.put(self.m.SessionUp(report=self.m.Report(blocks=[
             self.m.BlockReport(uid=uid, reason=reason, detail=detail)])))

@@ -331,6 +331,56 @@ class Cluster(unittest.TestCase):
         self.assertEqual(os.stat(file).st_mode & 0o777, 0o600)
         self.assertTrue(before <= said["revision"] <= self.replicas[0].status()["revision"])
 
+    def restore(self, replica, file, *more, status=0):
+        return replica.ctl("cluster", "restore", file, "--leased", os.path.join(peer.BUILD, "leased/leased"), "--leased-conf",
+                           replica.conf, *more, status=status)
+
+    def test_backup_is_restored_by_one_and_the_others_join(self):
+        """All three lost: the backup makes one of them the first of a new cluster; an old folder has no part in it."""
+        first, second, third = self.form()
+        kept = self.acquire(self.leader(), b"kept")
+        file = os.path.join(self.folder, "backup")
+        self.leader().ctl("cluster", "backup", file)
+        lost = self.acquire(self.leader(), b"lost")
+        self.node.close()
+        self.assertIn("stop it first", self.restore(first, file, "--set-aside", status=1)["error"]["message"])
+        for replica in self.replicas:
+            replica.stop()
+        self.assertIn("raft: there is a state already", self.restore(first, file, status=1)["error"]["message"])
+        done = self.restore(first, file, "--set-aside")
+        self.assertEqual(os.listdir(done["aside"]), ["raft"])
+        first.start()
+        peer.until(lambda: first.status()["leader"] == "c1", what="it to lead alone", seconds=20)
+        status = first.status()
+        self.assertEqual([m["name"] for m in status["members"]], ["c1"])
+        self.assertTrue(status["restored"]["waits"])
+        # One with the folder of before is a stranger, and no majority by itself.
+        second.start()
+        self.assertIn("error", first.ctl("cluster", "add", "c2", "--address", second.address, status=1))
+        second.stop()
+        for replica in (second, third):
+            shutil.move(os.path.join(replica.state, "raft"), replica.folder)
+            replica.start()
+            first.ctl("cluster", "add", replica.name, "--address", replica.address)
+        self.equal()
+        # A node that has seen the lost lease; through any replica.
+        client = second.client()
+        node = peer.Node(client, name="n1", clean_reports=False)
+        node.wait(lambda n: n.welcome, what="a welcome")
+        self.assertTrue(node.welcome.epochs_wanted)
+        node.epochs({kept.uid: kept.epoch, lost.uid: lost.epoch})
+        peer.until(lambda: (node.beat(), not third.status()["restored"]["awaited"])[1], what="the node to be clean")
+        leases = {l["uid"]: l for l in third.ctl("list", "--all")["leases"]}
+        self.assertEqual({u: (l["epoch"], l["state"]) for u, l in leases.items()},
+                         {kept.uid: (kept.epoch, "draining"), lost.uid: (lost.epoch, "draining")})
+        third.ctl("cluster", "confirm", "n1")
+        self.assertFalse(first.status()["restored"]["waits"])
+        new = client.acquire(nodes=("n1",), timeout=10).leases[0]
+        self.assertNotIn(new.uid, leases)
+        self.assertGreaterEqual(new.epoch, 1024)
+        node.close()
+        self.equal()
+
     def test_strangers_are_no_replicas(self):
         self.form(1)
         first = self.replicas[0]
