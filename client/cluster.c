@@ -30,6 +30,7 @@ static void take_member(const Xce__V1__Replica *from, struct xce_replica *ret)
         .up = from->up,
         .last_entry = from->last_entry,
         .id = from->id,
+        .degraded = from->degraded,
     };
 }
 

@@ -31,6 +31,6 @@ const struct verb cmd_cluster_status = {
     .summary = "Show the replicas, and who leads",
     .more = "As the replica that is asked knows it, also while nobody leads. Columns: name address "
             "role\n"
-            "leads up last_entry id.",
+            "leads up last_entry degraded id.",
     .exec = exec,
 };

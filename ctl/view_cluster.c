@@ -45,10 +45,19 @@ CELL(id)
     buf_addf(buf, "%016" PRIx64, ROW->id);
 }
 
+CELL(degraded)
+{
+    buf_adds(buf, ROW->degraded);
+}
+
 static const struct output_column columns[] = {
-    {"name", true, false, cell_name}, {"address", true, false, cell_address},
-    {"role", true, false, cell_role}, {"leads", true, false, cell_leads},
-    {"up", true, false, cell_up},     {"last_entry", true, true, cell_last_entry},
+    {"name", true, false, cell_name},
+    {"address", true, false, cell_address},
+    {"role", true, false, cell_role},
+    {"leads", true, false, cell_leads},
+    {"up", true, false, cell_up},
+    {"last_entry", true, true, cell_last_entry},
+    {"degraded", true, false, cell_degraded},
     {"id", false, false, cell_id},
 };
 
@@ -68,6 +77,7 @@ static struct json *member_json(const struct xce_replica *member)
     json_set_bool(object, "up", member->up);
     json_set_u64(object, "last_entry", member->last_entry);
     json_set_string(object, "id", id);
+    json_set_string(object, "degraded", *member->degraded ? member->degraded : NULL);
     return object;
 }
 

@@ -192,17 +192,13 @@ static void health(int r, const char *what, void *arg)
         rpc_server_serving(server->rpc, !server->refusing);
 }
 
-/* One whose history lags is no good leader: no lease is granted there. */
-static void history_health(int r, const char *what, void *arg)
+static void history_told(int r, const char *what, void *arg)
 {
-    struct server *server = arg;
-
+    (void)arg;
     if (r < 0)
         log_error(LOG_FIELDS(.message_id = LOG_ID_DISK), "history: %s", what);
     else
         log_notice(LOG_FIELDS(.message_id = LOG_ID_DISK), "history is written again");
-    if (r < 0 && server->replicated && server->leading && !server->stopping)
-        replica_transfer(server->engine, NULL, handed_over, server);
 }
 
 static uint64_t history_written(void *arg)
@@ -430,7 +426,7 @@ static int open_history(struct server *server)
     int r;
 
     (void)snprintf(path, sizeof path, "%s/history.db", settings(server)->state_dir);
-    r = history_open(server->loop, path, &options, history_health, server, &server->history, why);
+    r = history_open(server->loop, path, &options, history_told, server, &server->history, why);
     if (r < 0)
         log_error(NULL, "%s", why);
     return r;

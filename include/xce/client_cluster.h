@@ -202,6 +202,8 @@ struct xce_replica {
     bool up;             /* the replica that was asked has a stream to it */
     uint64_t last_entry; /* on its disk; 0 = not known: only the leader knows */
     uint64_t id;         /* of its folder */
+    /* Why its history lags; "" = it does not, or the replica that was asked does not know. */
+    const char *degraded;
 };
 
 /* What the replica that was asked knows. */

@@ -94,8 +94,7 @@ static void tell_health(struct history *history)
     int r = history->scribe_r < 0 ? history->scribe_r : history->degraded ? -ENOBUFS : 0;
 
     if (r == -ENOBUFS)
-        (void)snprintf(history->why, sizeof history->why,
-                       "%s: history is %zu KiB behind: no new leases until it has caught up",
+        (void)snprintf(history->why, sizeof history->why, "%s: history is %zu KiB behind",
                        history->path, history->lag >> 10);
     if (r == history->told)
         return;
@@ -315,6 +314,13 @@ uint64_t history_revision(const struct history *history)
 size_t history_lag_bytes(const struct history *history)
 {
     return history->lag;
+}
+
+int history_health(const struct history *history, const char **ret_why)
+{
+    if (history->told < 0)
+        *ret_why = history->why;
+    return history->told;
 }
 
 bool history_degraded(const struct history *history)

@@ -50,7 +50,9 @@ void history_changed(struct history *history, const uint8_t *incarnation,
 /* Durable up to here, of the present incarnation. */
 uint64_t history_revision(const struct history *history);
 size_t history_lag_bytes(const struct history *history);
-/* True: Acquire must be refused until it has caught up. */
+/* As history_health_fn was told last; *ret_why is set with r < 0, and lives until the loop goes on. */
+int history_health(const struct history *history, const char **ret_why);
+/* It lags too far. */
 bool history_degraded(const struct history *history);
 
 struct history_query {

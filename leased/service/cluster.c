@@ -11,6 +11,7 @@
 #include "common/mem.h"
 #include "common/text.h"
 #include "leased/engine/replica.h"
+#include "leased/service/degraded.h"
 #include "leased/service/internal.h"
 #include "xce/v1/cluster.pb-c.h"
 
@@ -32,7 +33,7 @@ struct picture {
     Xce__V1__Awaited *awaited, **awaited_pointers; /* owned */
 };
 
-static void draw_member(struct picture *picture, size_t i)
+static void draw_member(struct picture *picture, const struct degraded *degraded, size_t i)
 {
     struct replica_member *member = &picture->status.members[i];
     Xce__V1__Replica *proto = &picture->members[i];
@@ -46,6 +47,7 @@ static void draw_member(struct picture *picture, size_t i)
     proto->up = member->up;
     proto->last_entry = member->last_entry;
     proto->id = member->id;
+    proto->degraded = (char *)(uintptr_t)degraded_why(degraded, member->id);
     if (member->leads)
         picture->cluster.leader = member->name;
     if (member->id == picture->status.id)
@@ -53,13 +55,15 @@ static void draw_member(struct picture *picture, size_t i)
     picture->pointers[i] = proto;
 }
 
-static void draw_replicas(struct picture *picture, const struct engine *engine)
+static void draw_replicas(struct picture *picture, const struct service *service)
 {
+    const struct engine *engine = service->deps.engine;
+
     replica_get_status(engine, &picture->status);
     picture->cluster.engine = (char *)"raft";
     picture->cluster.term = picture->status.term;
     for (size_t i = 0; i < picture->status.n_members; i++)
-        draw_member(picture, i);
+        draw_member(picture, service->degraded, i);
     picture->cluster.members = picture->pointers;
     picture->cluster.n_members = picture->status.n_members;
 }
@@ -116,7 +120,7 @@ static void reply_status(struct service *service, struct service_request *reques
     engine_get_status(engine, &status);
     picture->cluster.engine = (char *)"sqlite";
     if (engine_is_replica(engine))
-        draw_replicas(picture, engine);
+        draw_replicas(picture, service);
     picture->cluster.applied = status.last_entry;
     picture->cluster.revision = status.fsm_revision;
     picture->cluster.digest = fsm_digest(service_fsm(service));

@@ -9,6 +9,7 @@
 #include "xce/v1/common.pb-c.h"
 
 struct backup;
+struct degraded;
 struct enroll;
 struct session;
 struct tell;
@@ -24,6 +25,7 @@ struct service {
     struct enroll *enroll; /* NULL: no CA here; enroll.c */
     struct ticker *ticker;
     struct tell *tell;
+    struct degraded *degraded;     /* replicas whose history lags */
     struct session *sessions;      /* of nodes, linked; session.c */
     struct watcher *watchers;      /* linked; watch.c */
     struct waits *waits;           /* acquires that wait for READY; wait.c */

@@ -6,7 +6,7 @@
 #include "common/err.h"
 #include "common/pb.h"
 #include "common/text.h"
-#include "leased/history/history.h"
+#include "leased/service/degraded.h"
 #include "leased/service/groups.h"
 #include "leased/service/internal.h"
 #include "leased/service/wait.h"
@@ -313,10 +313,10 @@ void service_lease_acquire(struct service *service, struct service_request *requ
 {
     const Xce__V1__AcquireRequest *message = (const Xce__V1__AcquireRequest *)request->message;
 
-    if (history_degraded(service->deps.history)) {
-        service_refuse(request, -ENOBUFS,
-                       "the history file is %zu bytes behind: no grants until it has caught up",
-                       history_lag_bytes(service->deps.history));
+    char why[2 * DEGRADED_WHY_MAX + 256];
+
+    if (degraded_refuses(service->degraded, why, sizeof why)) {
+        service_refuse(request, -ENOBUFS, "%s", why);
         return;
     }
     for (size_t i = 0; i < message->n_leases; i++)

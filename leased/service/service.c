@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "leased/service/cluster.h"
+#include "leased/service/degraded.h"
 #include "leased/service/enroll.h"
 #include "leased/service/internal.h"
 #include "leased/service/rbac.h"
@@ -33,7 +34,10 @@ int service_new(const struct service_options *options, const struct service_deps
         r = tell_new(service, session_ack, &service->tell);
     if (r == 0)
         r = waits_new(&service->waits);
+    if (r == 0)
+        r = degraded_new(service, &service->degraded);
     if (r < 0) {
+        waits_free(service->waits);
         tell_free(service->tell);
         ticker_free(service->ticker);
         policy_free(service->policy);
@@ -49,6 +53,7 @@ void service_free(struct service *service)
     if (!service)
         return;
     cluster_done(service);
+    degraded_free(service->degraded);
     waits_free(service->waits);
     tell_free(service->tell);
     ticker_free(service->ticker);
@@ -85,6 +90,7 @@ void service_elapse(struct service *service)
         ticker_elapse(service->ticker);
     session_elapse(service);
     tell_elapse(service->tell);
+    degraded_elapse(service->degraded);
     cluster_elapse(service);
 }
 

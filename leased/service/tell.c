@@ -9,6 +9,7 @@
 #include "common/mem.h"
 #include "common/pb.h"
 #include "common/text.h"
+#include "leased/service/degraded.h"
 #include "leased/service/internal.h"
 #include "leased/service/session.h"
 #include "leased/service/ticker.h"
@@ -182,6 +183,18 @@ void tell_sweep(struct tell *tell, const char *node, const ProtobufCBinaryData *
     say(tell->service, &told, NULL, NULL);
 }
 
+void tell_degraded(struct tell *tell, uint64_t replica, const char *why)
+{
+    Xce__V1__Told told = XCE__V1__TOLD__INIT;
+    Xce__V1__Degraded degraded = XCE__V1__DEGRADED__INIT;
+
+    degraded.replica = replica;
+    degraded.why.data = (uint8_t *)(uintptr_t)why;
+    degraded.why.len = strlen(why);
+    told.degraded = &degraded;
+    say(tell->service, &told, NULL, NULL);
+}
+
 void tell_elapse(struct tell *tell)
 {
     begin_round(tell);
@@ -213,6 +226,8 @@ static void hear(struct service *service, const Xce__V1__Told *told)
     if (told->sweep && told->sweep->reason.len <= TEXT_NOTE_MAX &&
         name_of(&told->sweep->node, node))
         session_sweep(service, node, &told->sweep->reason);
+    if (told->degraded)
+        degraded_heard(service->degraded, told->degraded->replica, &told->degraded->why);
 }
 
 void service_told(struct service *service, const uint8_t *bytes, size_t len)

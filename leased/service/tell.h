@@ -33,6 +33,9 @@ void tell_gone(struct tell *tell, struct beat *beat);
 /* Ask whoever has the node's session to have it swept. */
 void tell_sweep(struct tell *tell, const char *node, const ProtobufCBinaryData *reason);
 
+/* Say that the history of a replica lags, and why; or, with "", that it does no more. */
+void tell_degraded(struct tell *tell, uint64_t replica, const char *why);
+
 /* Try again what could not be said. */
 void tell_elapse(struct tell *tell);
 

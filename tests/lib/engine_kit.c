@@ -92,7 +92,7 @@ static void health(int r, const char *what, void *arg)
         (void)snprintf(kit->what, sizeof kit->what, "%s", what);
 }
 
-static void history_health(int r, const char *what, void *arg)
+static void history_told(int r, const char *what, void *arg)
 {
     (void)r, (void)what, (void)arg;
 }
@@ -174,7 +174,7 @@ int engine_kit_open(struct engine_kit *kit, bool with_history)
     kit->health = 0;
     kit->n_health = 0;
     kit->n_changes = kit->last_change = kit->n_applied = 0;
-    if (with_history && history_open(kit->loop, kit->history_path, NULL, history_health, kit,
+    if (with_history && history_open(kit->loop, kit->history_path, NULL, history_told, kit,
                                      &kit->history, kit->why) < 0)
         die("history", kit->why);
     if (fsm_new(&kit->fsm) < 0)
