@@ -49,7 +49,7 @@ void violated(struct world *w, const char *format, ...)
     vfprintf(stderr, format, args);
     va_end(args);
     fprintf(stderr, "\nagain: %s --first %" PRIu64 " --seeds 1 --steps %" PRIu64 " --trace\n",
-            w->program, w->seed, w->step + 1);
+            w->program, w->seed, w->step < w->steps ? w->step + 1 : w->steps);
     exit(1);
 }
 
@@ -74,6 +74,7 @@ void world_init(struct world *w, const struct options *options, uint64_t seed, u
                 const struct world_ops *ops)
 {
     *w = (struct world){.program = options->program,
+                        .steps = options->steps,
                         .ops = ops,
                         .events = events,
                         .seed = seed,

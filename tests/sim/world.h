@@ -153,6 +153,7 @@ struct world_ops {
 
 struct world {
     const char *program;
+    uint64_t steps; /* at most, then all heals */
     const struct world_ops *ops;
     uint64_t *events; /* [SIM_EVENTS] */
     uint64_t seed, step, random;

@@ -172,7 +172,8 @@ static void set_options(struct raft_node *node)
 
 static int work(char **argv)
 {
-    struct worker *worker = calloc(1, sizeof *worker);
+    static struct worker the_worker;
+    struct worker *worker = &the_worker;
     struct raft_node *node = &worker->node;
     unsigned index = (unsigned)strtoul(argv[2], NULL, 10);
     struct loop *loop;
