@@ -424,6 +424,7 @@ static int take_history(struct xce_client *client, const ProtobufCMessage *messa
     history->n = reply->n_entries;
     history->revision = reply->revision;
     history->complete = reply->complete;
+    history->unknown = reply->note;
     return XCE_OK;
 }
 

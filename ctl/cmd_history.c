@@ -138,6 +138,7 @@ static int print_json(struct ctl *ctl, const struct xce_history *history)
     json_set(object, "history", array);
     json_set_bool(object, "complete", history->complete);
     json_set_u64(object, "revision", history->revision);
+    json_set_string(object, "unknown", *history->unknown ? history->unknown : NULL);
     return ctl_print_json(ctl, object);
 }
 
@@ -205,10 +206,14 @@ static int exec(struct ctl *ctl, void *memory, int n_words, char **words)
         status = ask(ctl, &keys, at_ms, given->limit, &history);
     if (status != EXIT_OK)
         return status;
+    if (*history->unknown)
+        ctl_say(ctl, "%s: nobody found does not mean that nobody was there", history->unknown);
     if (!history->complete)
         ctl_say(ctl, "the history is still being written: the newest changes may be missing");
     status = ctl->globals.json ? print_json(ctl, history)
                                : output_rows(ctl, &table, history->items, history->n);
+    if (status == EXIT_OK && history->n == 0 && *history->unknown)
+        status = EXIT_FAILED;
     xce_free(history);
     return status;
 }
@@ -217,7 +222,8 @@ const struct verb cmd_history = {
     .name = "history",
     .args = "[TARGET]",
     .summary = "Say who held a uid, also long ago",
-    .more = TARGET_HELP "\nNewest first. Nobody held it: no row, and status 0.",
+    .more = TARGET_HELP
+    "\nNewest first. Nobody held it: no row, and status 0. Not known: no row, and status 1.",
     .options = options,
     .memory = sizeof(struct history_options),
     .words_most = 1,

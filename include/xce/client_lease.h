@@ -215,6 +215,9 @@ struct xce_history {
     size_t n;
     uint64_t revision; /* it is complete up to here */
     bool complete;     /* that is all there is */
+    /* What the replica that was asked does not know of the time that was asked for: no item does not mean nobody. "" = it
+     * knows all. */
+    const char *unknown;
 };
 
 /* Who held it. Key: uid, lease or name. at_ms: wall time, 0 = ever. limit: 0 = 100, at most 1000. */

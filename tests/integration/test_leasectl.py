@@ -1,9 +1,11 @@
 #!/usr/bin/python3
 """leasectl against a real leased: every verb, its JSON, its exit statuses, and what becomes of it when leased dies."""
+import contextlib
 import json
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -369,6 +371,31 @@ class LeasectlTest(unittest.TestCase):
         self.assertEqual(entries("--uid", str(FIRST + 9)), [])
         text = self.ctl("history", str(lease["uid"]), "--no-headings", "-o", "lease,job,cause")
         self.assertEqual(text.split(), [str(lease["lease"]), "past", "release"])
+
+    def test_history_that_is_not_known_is_not_nobody(self):
+        self.pool()
+        self.node()
+        lease = self.acquire("--job", "past")
+        self.ctl("release", str(lease["uid"]), "--wait=free")
+        present = self.acquire("--job", "present")
+        self.assertIsNone(self.json("history", str(FIRST + 9))["unknown"])
+        self.leased.stop()
+        with contextlib.closing(sqlite3.connect(os.path.join(self.leased.state, "history.db"))) as db:
+            db.execute("DELETE FROM lease WHERE job = 'past'")
+            db.execute("INSERT INTO gap(from_wall, to_wall, from_revision, to_revision) SELECT 0, wall, 0, revision FROM period")
+            db.commit()
+        self.leased.start()
+        asked = ["history", "--uid", str(lease["uid"]), "--at", lease["changed"]]
+        said = self.json(*asked, status=1)
+        self.assertEqual(said["history"], [])
+        self.assertIn("not known", said["unknown"])
+        run = self.run_ctl(*asked)
+        self.assertEqual(run.returncode, 1)
+        self.assertIn("not known", run.stderr)
+        # What is known is said all the same.
+        said = self.json("history", str(present["uid"]))
+        self.assertEqual([x["job"] for x in said["history"]], ["present"])
+        self.assertIn("not known", said["unknown"])
 
     # ---- pools and nodes ----
 
