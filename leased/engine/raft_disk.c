@@ -1,6 +1,7 @@
 /* Between C-Raft and raft_uv: struct raft_io with some of its functions replaced.
  *
- *   snapshot_put   an own snapshot waits until history is on disk up to it, for it cuts the log
+ *   snapshot_get   one that cannot be read is one that C-Raft does not send, not memory that nobody has set
+ *   snapshot_put   an own snapshot waits until history is on disk up to it, for it cuts the log, and until none is read
  *   recv, send, tick   what C-Raft 0.22.1 gets wrong with messages is kept away from it (raft_guard.h)
  *   append         is timed: raft_uv tries a failed write again for ever and tells nobody
  *   set_term, set_vote   when one fails the replica falls silent for good: C-Raft would go on with what is not on disk, and
@@ -191,6 +192,66 @@ static void look_at_stall(struct replica *replica)
     engine_set_health(&replica->engine, full ? -ENOSPC : -EIO, what);
 }
 
+/* ---- snapshots that are read, to be sent ---- */
+
+/* So that what raft_uv has not set is nothing: it hands out a snapshot as it was allocated when it has found none. */
+static void *zeroed(void *data, size_t size)
+{
+    (void)data;
+    return calloc(1, size);
+}
+
+static void set_heap(void)
+{
+    static struct raft_heap heap;
+
+    if (heap.malloc)
+        return;
+    heap = *raft_heap_get();
+    heap.malloc = zeroed;
+    raft_heap_set(&heap);
+}
+
+struct disk_get {
+    struct raft_io_snapshot_get ours;
+    struct replica *replica;
+    struct raft_io_snapshot_get *theirs;
+    raft_io_snapshot_get_cb cb;
+};
+
+static void disk_got(struct raft_io_snapshot_get *req, struct raft_snapshot *snapshot, int status)
+{
+    struct disk_get *get = CONTAINER_OF(req, struct disk_get, ours);
+    struct disk_get mine = *get;
+
+    free(get);
+    mine.replica->disk.n_gets--;
+    /* None at all is told as a success. */
+    if (status != 0 || snapshot->n_bufs == 0) {
+        log_warning(NULL, "%s: no snapshot can be read to be sent: %s", mine.replica->folder,
+                    status ? raft_strerror(status) : "there is none");
+        raft_guard_unread(snapshot);
+    }
+    mine.cb(mine.theirs, snapshot, 0);
+}
+
+static int disk_snapshot_get(struct raft_io *io, struct raft_io_snapshot_get *req,
+                             raft_io_snapshot_get_cb cb)
+{
+    struct replica *replica = replica_of_io(io);
+    struct disk_get *get = mem_must_calloc(1, sizeof *get);
+    int rv;
+
+    *get = (struct disk_get){.replica = replica, .theirs = req, .cb = cb};
+    replica->disk.n_gets++;
+    rv = replica->disk.uv.snapshot_get(io, &get->ours, disk_got);
+    if (rv != 0) {
+        replica->disk.n_gets--;
+        free(get);
+    }
+    return rv;
+}
+
 /* ---- own snapshots ---- */
 
 struct disk_put {
@@ -232,12 +293,14 @@ static int put_now(struct replica *replica, unsigned trailing, struct raft_io_sn
     return rv;
 }
 
-static bool history_is_there(const struct replica *replica)
+/* Two files are kept: two that are written while one is read would take that one away. */
+static bool may_put(const struct replica *replica)
 {
     const struct engine_hooks *hooks = &replica->engine.hooks;
 
-    return !hooks->history_revision ||
-           hooks->history_revision(hooks->arg) >= replica->disk.snapshot_revision;
+    return replica->disk.n_gets == 0 &&
+           (!hooks->history_revision ||
+            hooks->history_revision(hooks->arg) >= replica->disk.snapshot_revision);
 }
 
 static int disk_snapshot_put(struct raft_io *io, unsigned trailing,
@@ -255,7 +318,7 @@ static int disk_snapshot_put(struct raft_io *io, unsigned trailing,
     disk->snapshot = snapshot;
     disk->put_done = cb;
     disk->trailing = trailing;
-    disk->held = !history_is_there(replica);
+    disk->held = !may_put(replica);
     if (disk->held)
         return 0;
     rv = put_now(replica, trailing, req, snapshot, cb);
@@ -268,7 +331,7 @@ static void put_held(struct replica *replica)
 {
     struct raft_disk *disk = &replica->disk;
 
-    if (!disk->put || !disk->held || !history_is_there(replica))
+    if (!disk->put || !disk->held || !may_put(replica))
         return;
     disk->held = false;
     if (put_now(replica, disk->trailing, disk->put, disk->snapshot, disk->put_done) != 0)
@@ -293,6 +356,7 @@ void raft_disk_init(struct replica *replica)
 {
     struct raft_io *io = &replica->io;
 
+    set_heap();
     replica->disk.uv = *io;
     io->load = disk_load;
     io->start = disk_start;
@@ -300,5 +364,6 @@ void raft_disk_init(struct replica *replica)
     io->set_term = disk_set_term;
     io->set_vote = disk_set_vote;
     io->append = disk_append;
+    io->snapshot_get = disk_snapshot_get;
     io->snapshot_put = disk_snapshot_put;
 }

@@ -1,5 +1,7 @@
 #include "leased/engine/raft_guard.h"
 
+#include <stdlib.h>
+
 static void cut_commit(struct raft_guard *guard, const struct raft *raft,
                        struct raft_append_entries *entries)
 {
@@ -75,4 +77,13 @@ int raft_guard_send(struct raft_guard *guard, const struct raft *raft,
                               message->install_snapshot.last_term;
     }
     return 0;
+}
+
+void raft_guard_unread(struct raft_snapshot *snapshot)
+{
+    /* No index that raft_guard_send lets through; what it holds, the library frees. */
+    *snapshot = (struct raft_snapshot){
+        .index = UINT64_MAX, .bufs = raft_calloc(1, sizeof *snapshot->bufs), .n_bufs = 1};
+    if (!snapshot->bufs)
+        abort();
 }

@@ -20,6 +20,8 @@
  *    (legacyHandleEvent); when it ceases to lead, the requests that wait are never answered. It is noted.
  * 6. A refusal that comes late, of an entry that the follower has meanwhile, puts the leader's next index for it below what it
  *    knows it to have (progressMaybeDecrement): from then on the follower gets no entries any more. It is dropped.
+ * 7. When a snapshot that is to be sent cannot be read, the library frees pointers that were never set
+ *    (legacyLoadSnapshotCb). It is given an empty one in its place, which is not sent.
  *
  * Not here, for it is not about messages: when term or vote can not be written, the library goes on (the distribution builds
  * it without asserts) and may vote twice in a term. The owner of the raft_io must let nothing out from then on. */
@@ -48,5 +50,8 @@ void raft_guard_settle(struct raft_guard *guard, struct raft *raft);
 /* What to send in the place of a message; borrows from it. 0; RAFT_BUSY: nothing, send says so to the library. */
 int raft_guard_send(struct raft_guard *guard, const struct raft *raft,
                     const struct raft_message *message, struct raft_message *ret);
+/* Make what raft_io.snapshot_get gave with a failure one that may be handed to the library as a success. Aborts without
+ * memory. */
+void raft_guard_unread(struct raft_snapshot *snapshot);
 
 #endif

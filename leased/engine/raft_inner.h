@@ -32,13 +32,14 @@ struct raft_disk {
     raft_io_append_cb appended;
     raft_io_snapshot_put_cb put_done;
 
-    /* A snapshot of our own that waits for history, then is being written. */
+    /* A snapshot of our own that waits for history and readers, then is being written. */
     struct raft_io_snapshot_put *put;
     const struct raft_snapshot *snapshot;
     unsigned trailing;
     bool held;
     uint64_t snapshot_revision; /* of the state in it */
     uint64_t snapshot_entry;    /* the last one that is on disk */
+    unsigned n_gets;            /* that are being read */
 
     struct raft_guard guard;
 

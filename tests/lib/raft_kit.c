@@ -1,14 +1,15 @@
 #include "tests/lib/raft_kit.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/clock.h"
 #include "common/fsutil.h"
+#include "common/mem.h"
 #include "common/net/transport.h"
 #include "tests/lib/tmp.h"
 
@@ -235,6 +236,25 @@ void raft_kit_wipe(struct raft_kit *kit, unsigned i)
     tmp_remove(kit->nodes[i].raft_folder);
 }
 
+int raft_kit_setup(void **state, unsigned n)
+{
+    struct raft_kit *kit = mem_must_calloc(1, sizeof *kit);
+
+    raft_kit_init(kit, tmp_dir(), n);
+    *state = kit;
+    return 0;
+}
+
+int raft_kit_teardown(void **state)
+{
+    struct raft_kit *kit = *state;
+
+    raft_kit_done(kit);
+    tmp_remove(kit->folder);
+    free(kit);
+    return 0;
+}
+
 void raft_kit_done(struct raft_kit *kit)
 {
     for (unsigned i = 0; i < kit->n; i++)
@@ -365,6 +385,14 @@ static bool are_equal(struct raft_kit *kit, void *arg)
         first = false;
     }
     return true;
+}
+
+bool raft_kit_has_lease(struct raft_kit *kit, unsigned r, uint64_t i)
+{
+    char job[24];
+
+    (void)snprintf(job, sizeof job, "j%lu", (unsigned long)i);
+    return fsm_lease_of_job(kit->nodes[r].kit.fsm, 1000, job) != NULL;
 }
 
 bool raft_kit_equal(struct raft_kit *kit)

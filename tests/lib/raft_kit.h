@@ -36,6 +36,9 @@ struct raft_kit {
 void raft_kit_init(struct raft_kit *kit, const char *folder, unsigned n);
 /* Ends what runs; the folder stays. */
 void raft_kit_done(struct raft_kit *kit);
+/* For cmocka: a kit of n in a folder of its own; all of it gone. 0. */
+int raft_kit_setup(void **state, unsigned n);
+int raft_kit_teardown(void **state);
 
 /* Start, stop. start: what engine_open_raft said. */
 int raft_kit_start(struct raft_kit *kit, unsigned i);
@@ -63,6 +66,8 @@ struct engine *raft_kit_engine(struct raft_kit *kit, unsigned i);
 /* Ask the leader; again when leadership was lost or there is none, as clients do. 0 and the outcome in kit; -errno after
  * ten seconds. */
 int raft_kit_acquire(struct raft_kit *kit, uint64_t i);
+/* Request i of those has a lease in the state of replica r. */
+bool raft_kit_has_lease(struct raft_kit *kit, unsigned r, uint64_t i);
 /* All that run have applied the same and have the same digest; waited for. */
 bool raft_kit_equal(struct raft_kit *kit);
 /* One membership call, waited for; why (may be NULL) has room for ENGINE_WHY_MAX. */

@@ -40,12 +40,13 @@ enum cluster_event {
     CLUSTER_SNAPSHOT,
     CLUSTER_INSTALLED, /* on one who lagged */
     CLUSTER_RESTORED,  /* at a start */
-    CLUSTER_HELD_OFF, /* messages that C-Raft does not get, or not like that: 1 to 6 of raft_guard.h */
+    CLUSTER_HELD_OFF, /* messages that C-Raft does not get, or not like that: 1 to 7 of raft_guard.h */
     CLUSTER_CORRECTED,
     CLUSTER_CUT,
     CLUSTER_REFUSED,
     CLUSTER_NOTED,
     CLUSTER_LATE_REFUSAL,
+    CLUSTER_UNREAD,
     CLUSTER_EVENTS,
 };
 
@@ -172,7 +173,7 @@ struct cluster {
     int n;
     struct replica replicas[SIM_REPLICAS];
     struct link links[SIM_REPLICAS][SIM_REPLICAS]; /* from, to */
-    unsigned drop_percent, twice_percent, late_percent;
+    unsigned drop_percent, twice_percent, late_percent, unread_percent;
 
     struct event *heap;
     size_t n_heap, cap_heap;

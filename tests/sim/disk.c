@@ -150,6 +150,19 @@ static struct raft_snapshot *copy_snapshot(const struct disk_snapshot *kept)
     return snapshot;
 }
 
+static struct raft_snapshot *read_snapshot(struct replica *r)
+{
+    struct cluster *c = r->c;
+    struct raft_snapshot *snapshot;
+
+    if (c->w.healing || !chance(&c->w, c->unread_percent))
+        return copy_snapshot(&r->disk.snapshot);
+    snapshot = raft_malloc(sizeof(*snapshot));
+    raft_guard_unread(snapshot);
+    c->events[CLUSTER_UNREAD]++;
+    return snapshot;
+}
+
 static void tell(struct replica *r, const struct disk_work *work, int status)
 {
     switch (work->kind) {
@@ -160,7 +173,7 @@ static void tell(struct replica *r, const struct disk_work *work, int status)
         work->put->cb(work->put, status);
         break;
     case DISK_GET: /* never canceled: sending what it got fails instead */
-        work->get->cb(work->get, copy_snapshot(&r->disk.snapshot), 0);
+        work->get->cb(work->get, read_snapshot(r), 0);
         break;
     case DISK_TRUNCATE:
         break;

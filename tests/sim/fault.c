@@ -61,6 +61,7 @@ static void shape_traffic(struct cluster *c)
     c->drop_percent = chance(&c->w, 50) ? 0 : (unsigned)roll(&c->w, 20);
     c->twice_percent = chance(&c->w, 50) ? 0 : (unsigned)roll(&c->w, 10);
     c->late_percent = chance(&c->w, 50) ? 0 : (unsigned)roll(&c->w, 5);
+    c->unread_percent = chance(&c->w, 50) ? 0 : (unsigned)roll(&c->w, 50);
 }
 
 /* ---- machines ---- */

@@ -129,6 +129,7 @@ static bool print_cluster(const uint64_t *events, bool long_run)
         [CLUSTER_REFUSED] = "refused",
         [CLUSTER_NOTED] = "noted",
         [CLUSTER_LATE_REFUSAL] = "late refusal",
+        [CLUSTER_UNREAD] = "unread",
     };
 
     return play_print(names, CLUSTER_EVENTS, events, long_run);

@@ -17,21 +17,8 @@
 
 static int setup(void **state)
 {
-    struct raft_kit *kit = calloc(1, sizeof *kit);
-
-    raft_kit_init(kit, tmp_dir(), 3);
-    raft_kit_form(kit, POOL_UIDS);
-    *state = kit;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    struct raft_kit *kit = *state;
-
-    raft_kit_done(kit);
-    tmp_remove(kit->folder);
-    free(kit);
+    raft_kit_setup(state, 3);
+    raft_kit_form(*state, POOL_UIDS);
     return 0;
 }
 
@@ -314,7 +301,7 @@ static void pass_time_goes_on_at_a_follower(void **state)
 
 int main(void)
 {
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, raft_kit_teardown)
     const struct CMUnitTest tests[] = {
         TEST(pass_a_follower_answers_when_it_has_applied_it_itself),
         TEST(pass_commands_of_one_replica_keep_their_order),
