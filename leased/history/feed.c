@@ -133,6 +133,84 @@ struct feed_item *feed_add_mark(struct feed_block *block, enum feed_kind kind,
     return item;
 }
 
+/* ---- pieces ---- */
+
+static size_t past_size(const struct history_entry *entry)
+{
+    return rounded(sizeof(struct feed_item) + sizeof(struct feed_times) + strlen(entry->pool) + 1 +
+                   strlen(entry->job) + 1 + strlen(entry->owner_name) + 1 + strlen(entry->nodes) +
+                   1);
+}
+
+static void add_past(struct feed_block *block, const struct history_entry *entry)
+{
+    const struct feed_times times = {entry->ended_wall_ms, entry->retired_wall_ms,
+                                     entry->freed_wall_ms};
+    struct feed_item *item = add(block, FEED_PAST, past_size(entry));
+    uint32_t at = sizeof times;
+
+    item->cause = entry->cause;
+    item->granted_wall_ms = entry->granted_wall_ms;
+    item->lease = entry->lease;
+    item->uid = entry->uid;
+    item->epoch = entry->epoch;
+    item->owner_uid = entry->owner_uid;
+    item->owner_gid = entry->owner_gid;
+    memcpy(item->text, &times, sizeof times);
+    item->pool = add_text(item, &at, entry->pool);
+    item->job = add_text(item, &at, entry->job);
+    item->owner = add_text(item, &at, entry->owner_name);
+    item->nodes = add_text(item, &at, entry->nodes);
+}
+
+static void add_struct(struct feed_block *block, enum feed_kind kind, const void *what, size_t len)
+{
+    memcpy(add(block, kind, rounded(sizeof(struct feed_item) + len))->text, what, len);
+}
+
+struct feed_block *feed_piece_new(const struct history_piece *piece)
+{
+    size_t size = rounded(sizeof(struct feed_item) + sizeof *piece);
+    struct feed_block *block;
+
+    for (size_t i = 0; i < piece->n; i++)
+        size += past_size(&piece->entries[i]);
+    size += piece->n_rest * rounded(sizeof(struct feed_item) + sizeof *piece->rest);
+    block = feed_block_new(size);
+    add_struct(block, FEED_PIECE, piece, sizeof *piece);
+    for (size_t i = 0; i < piece->n; i++)
+        add_past(block, &piece->entries[i]);
+    for (size_t i = 0; i < piece->n_rest; i++)
+        add_struct(block, FEED_REST, &piece->rest[i], sizeof piece->rest[i]);
+    return block;
+}
+
+struct history_piece feed_get_piece(const struct feed_item *item)
+{
+    struct history_piece piece;
+
+    memcpy(&piece, item->text, sizeof piece);
+    piece.entries = NULL;
+    piece.rest = NULL;
+    return piece;
+}
+
+struct feed_times feed_get_times(const struct feed_item *item)
+{
+    struct feed_times times;
+
+    memcpy(&times, item->text, sizeof times);
+    return times;
+}
+
+struct history_rest feed_get_rest(const struct feed_item *item)
+{
+    struct history_rest rest;
+
+    memcpy(&rest, item->text, sizeof rest);
+    return rest;
+}
+
 const struct feed_item *feed_first(const struct feed_block *block)
 {
     return block->len ? (const struct feed_item *)(const void *)block->bytes : NULL;

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "leased/fsm/change.h"
+#include "leased/history/refill.h"
 
 #define FEED_INCARNATION_LEN 16
 
@@ -19,6 +20,9 @@ enum feed_kind {
     FEED_INCARNATION = 2, /* what follows is of another state: pool = its 16 bytes */
     FEED_LISTED = 3,      /* a lease of a state that was restored beyond a gap */
     FEED_LIST_END = 4,    /* what was not listed is gone */
+    FEED_PIECE = 5, /* the block holds a piece of another's history (refill.h), and nothing else */
+    FEED_PAST = 6,  /* a lease of the piece, with its times */
+    FEED_REST = 7,  /* a gap that stays */
 };
 
 struct feed_item {
@@ -62,6 +66,16 @@ struct feed_item *feed_add_lease(struct feed_block *block, enum feed_kind kind,
                                  const struct fsm_lease *lease, size_t size);
 struct feed_item *feed_add_mark(struct feed_block *block, enum feed_kind kind,
                                 const uint8_t *incarnation);
+
+struct feed_times {
+    int64_t ended_wall_ms, retired_wall_ms, freed_wall_ms; /* 0 = not yet */
+};
+
+/* A block with all of a piece, and what its items hold; of the piece without leases and rests. */
+struct feed_block *feed_piece_new(const struct history_piece *piece);
+struct history_piece feed_get_piece(const struct feed_item *item);
+struct feed_times feed_get_times(const struct feed_item *item);
+struct history_rest feed_get_rest(const struct feed_item *item);
 
 /* The first item, and the one behind; NULL at the end. */
 const struct feed_item *feed_first(const struct feed_block *block);

@@ -14,7 +14,9 @@
 #include "common/mem.h"
 #include "common/net/loop.h"
 #include "leased/history/feed.h"
+#include "leased/history/outline.h"
 #include "leased/history/query.h"
+#include "leased/history/refill.h"
 #include "leased/history/scribe.h"
 #include "leased/history/store.h"
 
@@ -44,7 +46,9 @@ struct question {
     uint64_t target; /* block that must be written first */
     int64_t until_mono_ms;
     uint64_t revision;
-    history_done_fn done;
+    history_done_fn done; /* or */
+    history_outline_fn outlined;
+    struct history_outline outline;
     void *arg;
 };
 
@@ -82,6 +86,10 @@ struct history {
 
     struct question *questions; /* not yet submitted */
     size_t n_running;
+    uint64_t gap_count;
+    uint64_t filling; /* number of the block with a piece; 0 = none is under way */
+    void (*filled)(int r, void *arg);
+    void *filled_arg;
     bool closing;
     void (*closed)(void *arg);
     void *closed_arg;
@@ -224,6 +232,7 @@ static void take_list(struct history *history, uint64_t revision, history_next_f
     history->block->revision = revision;
     history->block->wall_ms = wall_ms;
     history->fed = revision;
+    history->gap_count++;
     flush(history);
     look_at_lag(history);
 }
@@ -334,6 +343,12 @@ static void answer(struct question *question)
 {
     const struct query_answer *answer = &question->answer;
 
+    if (question->outlined) {
+        question->outlined(answer->r, &question->outline, answer->why, question->arg);
+        outline_done(&question->outline);
+        free(question);
+        return;
+    }
     question->done(answer->r, answer->entries, answer->r == 0 ? answer->n : 0, question->revision,
                    answer->why, question->arg);
     query_answer_done(&question->answer);
@@ -345,7 +360,10 @@ static void read_answer(void *arg)
 {
     struct question *question = arg;
 
-    query_run(question->history->reader, &question->query, &question->answer);
+    if (question->outlined)
+        outline_read(question->history->reader, &question->outline, &question->answer);
+    else
+        query_run(question->history->reader, &question->query, &question->answer);
 }
 
 static void answer_read(int r, void *arg)
@@ -393,22 +411,72 @@ static void submit_ready(struct history *history)
     }
 }
 
+/* What was fed before it is written first, if that is soon. */
+static void put_question(struct history *history, struct question *question)
+{
+    flush(history);
+    question->history = history;
+    question->target = history->last_number;
+    question->until_mono_ms = loop_now_fresh_ms() + CATCH_UP_MS;
+    question->next = history->questions;
+    history->questions = question;
+    loop_timer_start(history->ask_timer, CATCH_UP_MS, 0);
+    loop_soon_start(history->soon);
+}
+
 void history_ask(struct history *history, const struct history_query *query, history_done_fn done,
                  void *arg)
 {
     struct question *question = mem_must_calloc(1, sizeof *question);
 
-    flush(history);
-    question->history = history;
     question->query = *query;
-    question->target = history->last_number;
-    question->until_mono_ms = loop_now_fresh_ms() + CATCH_UP_MS;
     question->done = done;
     question->arg = arg;
-    question->next = history->questions;
-    history->questions = question;
-    loop_timer_start(history->ask_timer, CATCH_UP_MS, 0);
-    loop_soon_start(history->soon);
+    put_question(history, question);
+}
+
+void history_ask_outline(struct history *history, history_outline_fn done, void *arg)
+{
+    struct question *question = mem_must_calloc(1, sizeof *question);
+
+    question->outlined = done;
+    question->arg = arg;
+    put_question(history, question);
+}
+
+/* ---- filling ---- */
+
+uint64_t history_gap_count(const struct history *history)
+{
+    return history->gap_count;
+}
+
+/* A piece has a block of its own, between those of changes. */
+void history_fill(struct history *history, const struct history_piece *piece,
+                  void (*done)(int r, void *arg), void *arg)
+{
+    assert(!history->filling && !history->closing);
+    flush(history);
+    history->block = feed_piece_new(piece);
+    history->lag += history->block->len;
+    flush(history);
+    history->filling = history->last_number;
+    history->filled = done;
+    history->filled_arg = arg;
+}
+
+static void note_filling(struct history *history)
+{
+    uint64_t number = history->filling;
+    bool written = number && number <= scribe_written(history->scribe);
+
+    if (!written && !(number && history->closing && scribe_ended(history->scribe)))
+        return;
+    history->filling = 0;
+    history->filled(!written                                    ? -ECANCELED
+                    : scribe_foreign(history->scribe) == number ? -EBADMSG
+                                                                : 0,
+                    history->filled_arg);
 }
 
 /* ---- what the thread has done ---- */
@@ -447,6 +515,7 @@ static void woken(void *arg)
     look_at_lag(history);
     (void)scribe_health(history->scribe, &history->scribe_r, history->why);
     tell_health(history);
+    note_filling(history);
     submit_ready(history);
     if (history->closing)
         loop_soon_start(history->soon);
@@ -479,6 +548,7 @@ static void run_soon(void *arg)
     void *closed_arg = history->closed_arg;
 
     tell_health(history);
+    note_filling(history);
     submit_ready(history);
     if (!history->closing || history->n_running > 0 || history->questions ||
         !scribe_ended(history->scribe))
@@ -534,6 +604,7 @@ static int open_store(struct history *history, char why[static STORE_WHY_MAX])
     history->known = at->period > 0;
     memcpy(history->incarnation, at->incarnation, sizeof history->incarnation);
     history->fed = history->written = at->revision;
+    history->gap_count = 1;
     /* What a killed predecessor committed may be in the page cache alone. */
     if (store_checkpoint(store) == 0)
         history->durable = at->revision;

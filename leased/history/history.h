@@ -56,8 +56,11 @@ int history_health(const struct history *history, const char **ret_why);
 bool history_degraded(const struct history *history);
 
 struct history_query {
-    enum { HISTORY_BY_UID = 1, HISTORY_BY_LEASE, HISTORY_BY_UID_EPOCH } by;
-    uint64_t lease;
+    enum { HISTORY_BY_UID = 1, HISTORY_BY_LEASE, HISTORY_BY_UID_EPOCH, HISTORY_BY_PERIOD } by;
+    uint64_t lease; /* HISTORY_BY_PERIOD: those after it, in ascending order */
+    /* HISTORY_BY_PERIOD: number of refill.h; leases up to this one. Fewer than limit when they get long. */
+    int64_t period;
+    uint64_t until;
     uint32_t uid, epoch;
     int64_t at_wall_ms;  /* 0 = any time */
     uint32_t limit;      /* 1..1000 */
@@ -67,6 +70,8 @@ struct history_query {
     uint32_t owner_uid;
     char owner_name[72];
 };
+
+#define HISTORY_PERIOD_BYTES (256u << 10) /* text of an answer by period, but for its last lease */
 
 struct history_entry {
     uint64_t lease;

@@ -34,6 +34,9 @@ static const char *const by_lease_sql = "SELECT " COLUMNS
                                         " FROM (SELECT n FROM period ORDER BY n DESC)"
                                         " JOIN lease ON key = (n << 44 | ?1) WHERE " HELD
                                         " ORDER BY key DESC LIMIT ?3";
+static const char *const by_period_sql = "SELECT " COLUMNS
+                                         " FROM lease WHERE key > ?1 AND key <= ?2"
+                                         " ORDER BY key LIMIT ?3";
 static const char *const gap_sql =
     "SELECT from_wall, to_wall, from_revision, to_revision FROM gap"
     " WHERE ?1 = 0 OR (from_wall <= ?1 AND ?1 < to_wall) ORDER BY to_wall DESC LIMIT 1";
@@ -182,6 +185,19 @@ static void bind_owner(sqlite3_stmt *statement, const struct history_query *quer
                             SQLITE_TRANSIENT);
 }
 
+static sqlite3_stmt *prepare_period(struct query_reader *reader, const struct history_query *query)
+{
+    uint64_t first = (uint64_t)query->period << STORE_KEY_BITS;
+    sqlite3_stmt *statement = NULL;
+
+    if (sqlite3_prepare_v2(reader->db, by_period_sql, -1, &statement, NULL) != SQLITE_OK)
+        return NULL;
+    (void)sqlite3_bind_int64(statement, 1, (int64_t)(first | query->lease));
+    (void)sqlite3_bind_int64(statement, 2, (int64_t)(first | query->until));
+    (void)sqlite3_bind_int64(statement, 3, query->limit);
+    return statement;
+}
+
 static sqlite3_stmt *prepare(struct query_reader *reader, const struct history_query *query)
 {
     const char *sql = query->by == HISTORY_BY_LEASE       ? by_lease_sql
@@ -205,11 +221,17 @@ static sqlite3_stmt *prepare(struct query_reader *reader, const struct history_q
 static int read_rows(struct query_reader *reader, const struct history_query *query,
                      struct rows *rows)
 {
-    sqlite3_stmt *statement = prepare(reader, query);
+    bool period = query->by == HISTORY_BY_PERIOD;
+    sqlite3_stmt *statement = period ? prepare_period(reader, query) : prepare(reader, query);
     int native = SQLITE_ERROR;
 
-    while (statement && (native = sqlite3_step(statement)) == SQLITE_ROW)
+    while (statement && (native = sqlite3_step(statement)) == SQLITE_ROW) {
         add_row(rows, statement);
+        if (period && rows->text_len >= HISTORY_PERIOD_BYTES) {
+            native = SQLITE_DONE;
+            break;
+        }
+    }
     (void)sqlite3_finalize(statement);
     return statement && native == SQLITE_DONE ? 0 : -EIO;
 }
@@ -227,7 +249,8 @@ static int note_gap(struct query_reader *reader, const struct history_query *que
     }
     if (native == SQLITE_ROW)
         (void)snprintf(ret->why, sizeof ret->why,
-                       "what happened between revisions %" PRId64 " and %" PRId64 " is not known",
+                       "what happened between revisions %" PRId64 " and %" PRId64
+                       " is not known here",
                        (int64_t)sqlite3_column_int64(statement, 2),
                        (int64_t)sqlite3_column_int64(statement, 3));
     (void)sqlite3_finalize(statement);
@@ -256,6 +279,17 @@ void query_run(struct query_reader *reader, const struct history_query *query,
     memset(ret, 0, sizeof *ret);
     pthread_mutex_lock(&reader->lock);
     run_locked(reader, query, ret);
+    pthread_mutex_unlock(&reader->lock);
+}
+
+void query_with(struct query_reader *reader, int (*fn)(struct sqlite3 *db, void *arg), void *arg,
+                struct query_answer *ret)
+{
+    memset(ret, 0, sizeof *ret);
+    pthread_mutex_lock(&reader->lock);
+    ret->r = connect_reader(reader, ret);
+    if (ret->r == 0 && fn(reader->db, arg) != SQLITE_OK)
+        ret->r = say(reader, ret);
     pthread_mutex_unlock(&reader->lock);
 }
 

@@ -19,9 +19,14 @@ struct query_answer {
 int query_reader_new(const char *path, struct query_reader **ret);
 void query_reader_free(struct query_reader *reader);
 
+struct sqlite3;
+
 /* Any thread: waits for its turn. */
 void query_run(struct query_reader *reader, const struct history_query *query,
                struct query_answer *ret);
+/* Run fn, which says what SQLite does, with the connection; ret has no entries. */
+void query_with(struct query_reader *reader, int (*fn)(struct sqlite3 *db, void *arg), void *arg,
+                struct query_answer *ret);
 void query_answer_done(struct query_answer *answer);
 
 #endif

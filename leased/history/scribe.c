@@ -31,7 +31,7 @@ struct scribe {
     int event_fd;
     struct feed_channel in, out;
     struct feed_block *spares; /* the loop's, taken from out */
-    atomic_uint_fast64_t written, durable;
+    atomic_uint_fast64_t written, durable, foreign;
     atomic_bool stop, ended, hurry;
 
     atomic_bool health_changed;
@@ -97,6 +97,7 @@ static void write_block(struct scribe *scribe)
         scribe->pending_last = NULL;
     if (scribe->durable_at == FAR_AWAY_MS)
         scribe->durable_at = clock_mono_ms() + DURABLE_MS;
+    atomic_store(&scribe->foreign, store_foreign(scribe->store));
     atomic_store(&scribe->written, block->number);
     feed_put(&scribe->out, block);
     set_health(scribe, 0);
@@ -284,6 +285,11 @@ uint64_t scribe_written(const struct scribe *scribe)
 uint64_t scribe_durable(const struct scribe *scribe)
 {
     return atomic_load(&scribe->durable);
+}
+
+uint64_t scribe_foreign(const struct scribe *scribe)
+{
+    return atomic_load(&scribe->foreign);
 }
 
 bool scribe_health(struct scribe *scribe, int *ret_r, char ret_why[static STORE_WHY_MAX])

@@ -27,6 +27,8 @@ void scribe_hurry(struct scribe *scribe, bool hurry);
 /* Numbers of the last blocks that were written, and that a crash of the machine would spare. */
 uint64_t scribe_written(const struct scribe *scribe);
 uint64_t scribe_durable(const struct scribe *scribe);
+/* Of the last one that counts as written and was not: it contradicts what stands there. */
+uint64_t scribe_foreign(const struct scribe *scribe);
 /* Whether health has changed since the last call; then r and why are set. */
 bool scribe_health(struct scribe *scribe, int *ret_r, char ret_why[static STORE_WHY_MAX]);
 

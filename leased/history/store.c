@@ -5,28 +5,13 @@
 #include <inttypes.h>
 #include <sqlite3.h>
 #include <stdarg.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "common/fsutil.h"
-
-enum statement {
-    ST_BEGIN,
-    ST_COMMIT,
-    ST_ROLLBACK,
-    ST_LEASE,
-    ST_MOVE,
-    ST_LISTED,
-    ST_LISTED_NONE,
-    ST_CLOSE_REST,
-    ST_PERIOD,
-    ST_FOLLOWED,
-    ST_GAP,
-    ST_N,
-};
+#include "leased/history/store_inner.h"
 
 /* A lease that drains again after it was retired is in the maps again, hence the CASEs. */
 static const char *const statements[ST_N] = {
@@ -53,8 +38,38 @@ static const char *const statements[ST_N] = {
         " freed = ?1 WHERE freed IS NULL AND key NOT IN temp.listed",
     [ST_PERIOD] = "INSERT INTO period(n, id, revision, wall) VALUES(?1, ?2, 0, ?3)",
     [ST_FOLLOWED] = "UPDATE period SET revision = ?2, wall = ?3 WHERE n = ?1",
+    /* ?5, ?6: the first and the last key of the period. Below the first lease that had not ended before, and that is not
+     * newer than all that had, nothing changed in the gap. */
     [ST_GAP] =
-        "INSERT INTO gap(from_wall, to_wall, from_revision, to_revision) VALUES(?1,?2,?3,?4)",
+        "INSERT INTO gap(from_wall, to_wall, from_revision, to_revision, made_up, period, "
+        "first_lease)"
+        " SELECT ?1, ?2, ?3, ?4, ?2, ?5 >> 44, CASE WHEN ?3 = 0 THEN 1 ELSE"
+        " min(coalesce((SELECT min(key) FROM lease WHERE key BETWEEN ?5 AND ?6 AND freed IS NULL), "
+        "?6),"
+        " coalesce((SELECT key + 1 FROM lease WHERE key BETWEEN ?5 AND ?6 AND freed IS NOT NULL"
+        " ORDER BY key DESC LIMIT 1), ?5 + 1)) & 17592186044415 END",
+    [ST_GAP_FIND] = "SELECT made_up FROM gap WHERE rowid = ?1 AND period IS NOT NULL",
+    [ST_GAP_FILLING] = "UPDATE gap SET source = ?2, plan = ?3, part = ?4, after_lease = ?5"
+                       " WHERE rowid = ?1",
+    [ST_GAP_FILLED] = "DELETE FROM gap WHERE rowid = ?1",
+    [ST_GAP_REST] = "INSERT INTO gap(from_wall, to_wall, from_revision, to_revision, period, "
+                    "first_lease, made_up)"
+                    " VALUES(?1,?2,?3,?4,?5,?6,?7)",
+    [ST_PERIOD_FIND] = "SELECT n FROM period WHERE id = ?1 ORDER BY n DESC LIMIT 1 OFFSET ?2",
+    [ST_PERIOD_BEFORE] = "INSERT INTO period(n, id, revision, wall)"
+                         " SELECT min(min(n), 0) - 1, ?1, ?2, ?3 FROM period",
+    [ST_LEASE_FIND] = "SELECT uid, epoch FROM lease WHERE key = ?1",
+    /* ?15: the time that the gap made up; what was seen is left alone. */
+    [ST_LEASE_PAST] =
+        "INSERT INTO lease(key, uid, epoch, pool, job, owner_uid, owner_gid, owner, nodes, granted,"
+        " ended, retired, freed, cause) VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14)"
+        " ON CONFLICT(key) DO UPDATE SET"
+        " nodes = CASE WHEN freed = ?15 THEN excluded.nodes ELSE nodes END,"
+        " cause = CASE WHEN freed = ?15 THEN excluded.cause ELSE cause END,"
+        " ended = CASE WHEN ended = ?15 THEN coalesce(excluded.ended, ended) ELSE ended END,"
+        " retired = CASE WHEN retired = ?15 THEN coalesce(excluded.retired, retired) ELSE retired"
+        " END,"
+        " freed = CASE WHEN freed = ?15 THEN coalesce(excluded.freed, freed) ELSE freed END",
 };
 
 static const char schema[] =
@@ -63,7 +78,9 @@ static const char schema[] =
     "CREATE TABLE period(n INTEGER PRIMARY KEY, id BLOB NOT NULL, revision INTEGER NOT NULL,"
     " wall INTEGER NOT NULL);"
     "CREATE TABLE gap(from_wall INTEGER NOT NULL, to_wall INTEGER NOT NULL,"
-    " from_revision INTEGER NOT NULL, to_revision INTEGER NOT NULL);"
+    " from_revision INTEGER NOT NULL, to_revision INTEGER NOT NULL, period INTEGER,"
+    " first_lease INTEGER, made_up INTEGER, source INTEGER, plan INTEGER, part INTEGER,"
+    " after_lease INTEGER);"
     "CREATE TABLE lease(key INTEGER PRIMARY KEY, uid INTEGER NOT NULL, epoch INTEGER NOT NULL,"
     " pool TEXT NOT NULL, job TEXT NOT NULL, owner_uid INTEGER NOT NULL,"
     " owner_gid INTEGER NOT NULL, owner TEXT NOT NULL, nodes TEXT NOT NULL,"
@@ -72,18 +89,19 @@ static const char schema[] =
     "CREATE INDEX lease_uid_granted ON lease(uid, granted);"
     "CREATE INDEX lease_uid_epoch ON lease(uid, epoch);"
     "PRAGMA application_id = 2019779912;"
-    "PRAGMA user_version = 1;"
+    "PRAGMA user_version = 2;"
     "COMMIT";
 
-struct store {
-    char *path;
-    sqlite3 *db;
-    sqlite3_stmt *statements[ST_N];
-    struct store_position position, committed;
-    int wal_frames;
-    bool open_failed; /* the connection must be made anew */
-    char why[STORE_WHY_MAX];
-};
+static const char from_format_1[] = "BEGIN IMMEDIATE;"
+                                    "ALTER TABLE gap ADD COLUMN period INTEGER;"
+                                    "ALTER TABLE gap ADD COLUMN first_lease INTEGER;"
+                                    "ALTER TABLE gap ADD COLUMN made_up INTEGER;"
+                                    "ALTER TABLE gap ADD COLUMN source INTEGER;"
+                                    "ALTER TABLE gap ADD COLUMN plan INTEGER;"
+                                    "ALTER TABLE gap ADD COLUMN part INTEGER;"
+                                    "ALTER TABLE gap ADD COLUMN after_lease INTEGER;"
+                                    "PRAGMA user_version = 2;"
+                                    "COMMIT";
 
 /* ---- failures ---- */
 
@@ -132,7 +150,7 @@ static int failed(struct store *store, const char *what, int error)
 
 /* ---- statements ---- */
 
-static int step(struct store *store, enum statement which)
+int store_step(struct store *store, enum store_statement which)
 {
     sqlite3_stmt *statement = store->statements[which];
     int native = sqlite3_step(statement), error = errno;
@@ -142,21 +160,32 @@ static int step(struct store *store, enum statement which)
     return native == SQLITE_DONE ? SQLITE_OK : native;
 }
 
-static void bind(struct store *store, enum statement which, int at, int64_t value)
+int store_get(struct store *store, enum store_statement which, int64_t *ret, int n)
+{
+    sqlite3_stmt *statement = store->statements[which];
+    int native = sqlite3_step(statement), error = errno;
+
+    for (int i = 0; i < n && native == SQLITE_ROW; i++)
+        ret[i] = sqlite3_column_int64(statement, i);
+    (void)sqlite3_reset(statement);
+    errno = error;
+    return native;
+}
+
+void store_bind(struct store *store, enum store_statement which, int at, int64_t value)
 {
     (void)sqlite3_bind_int64(store->statements[which], at, value);
 }
 
-/* 0 = not yet. */
-static void bind_time(struct store *store, enum statement which, int at, int64_t wall_ms)
+void store_bind_time(struct store *store, enum store_statement which, int at, int64_t wall_ms)
 {
     if (wall_ms)
-        bind(store, which, at, wall_ms);
+        store_bind(store, which, at, wall_ms);
     else
         (void)sqlite3_bind_null(store->statements[which], at);
 }
 
-static void bind_text(struct store *store, enum statement which, int at, const char *text)
+void store_bind_text(struct store *store, enum store_statement which, int at, const char *text)
 {
     (void)sqlite3_bind_text(store->statements[which], at, text, -1, SQLITE_STATIC);
 }
@@ -178,28 +207,28 @@ static int get_int(struct store *store, const char *sql, int64_t *ret)
 
 static int64_t key_of(const struct store *store, uint64_t lease)
 {
-    return (int64_t)(store->position.period << STORE_KEY_BITS | lease);
+    return store_key((int64_t)store->position.period, lease);
 }
 
 static int write_lease(struct store *store, const struct feed_item *item)
 {
     int64_t wall = item->wall_ms;
 
-    bind(store, ST_LEASE, 1, key_of(store, item->lease));
-    bind(store, ST_LEASE, 2, item->uid);
-    bind(store, ST_LEASE, 3, item->epoch);
-    bind_text(store, ST_LEASE, 4, item->text + item->pool);
-    bind_text(store, ST_LEASE, 5, item->text + item->job);
-    bind(store, ST_LEASE, 6, item->owner_uid);
-    bind(store, ST_LEASE, 7, item->owner_gid);
-    bind_text(store, ST_LEASE, 8, item->text + item->owner);
-    bind_text(store, ST_LEASE, 9, item->text + item->nodes);
-    bind(store, ST_LEASE, 10, item->granted_wall_ms);
-    bind_time(store, ST_LEASE, 11, item->state >= LEASE_DRAINING ? wall : 0);
-    bind_time(store, ST_LEASE, 12, item->state >= LEASE_RETIRED ? wall : 0);
-    bind_time(store, ST_LEASE, 13, item->state >= LEASE_FREE ? wall : 0);
-    bind(store, ST_LEASE, 14, item->cause);
-    return step(store, ST_LEASE);
+    store_bind(store, ST_LEASE, 1, key_of(store, item->lease));
+    store_bind(store, ST_LEASE, 2, item->uid);
+    store_bind(store, ST_LEASE, 3, item->epoch);
+    store_bind_text(store, ST_LEASE, 4, item->text + item->pool);
+    store_bind_text(store, ST_LEASE, 5, item->text + item->job);
+    store_bind(store, ST_LEASE, 6, item->owner_uid);
+    store_bind(store, ST_LEASE, 7, item->owner_gid);
+    store_bind_text(store, ST_LEASE, 8, item->text + item->owner);
+    store_bind_text(store, ST_LEASE, 9, item->text + item->nodes);
+    store_bind(store, ST_LEASE, 10, item->granted_wall_ms);
+    store_bind_time(store, ST_LEASE, 11, item->state >= LEASE_DRAINING ? wall : 0);
+    store_bind_time(store, ST_LEASE, 12, item->state >= LEASE_RETIRED ? wall : 0);
+    store_bind_time(store, ST_LEASE, 13, item->state >= LEASE_FREE ? wall : 0);
+    store_bind(store, ST_LEASE, 14, item->cause);
+    return store_step(store, ST_LEASE);
 }
 
 /* The lease may be known from before the gap, or from the state that this one was restored from. */
@@ -207,36 +236,43 @@ static int write_listed(struct store *store, const struct feed_item *item)
 {
     int native;
 
-    bind(store, ST_MOVE, 1, key_of(store, item->lease));
-    bind(store, ST_MOVE, 2, item->uid);
-    bind(store, ST_MOVE, 3, item->epoch);
-    bind(store, ST_MOVE, 4, (int64_t)item->lease);
-    native = step(store, ST_MOVE);
+    store_bind(store, ST_MOVE, 1, key_of(store, item->lease));
+    store_bind(store, ST_MOVE, 2, item->uid);
+    store_bind(store, ST_MOVE, 3, item->epoch);
+    store_bind(store, ST_MOVE, 4, (int64_t)item->lease);
+    native = store_step(store, ST_MOVE);
     if (native == SQLITE_OK)
         native = write_lease(store, item);
     if (native == SQLITE_OK) {
-        bind(store, ST_LISTED, 1, key_of(store, item->lease));
-        native = step(store, ST_LISTED);
+        store_bind(store, ST_LISTED, 1, key_of(store, item->lease));
+        native = store_step(store, ST_LISTED);
     }
     return native;
+}
+
+static int write_gap(struct store *store, const struct feed_item *item)
+{
+    store_bind(store, ST_GAP, 1, store->position.wall_ms);
+    store_bind(store, ST_GAP, 2, item->wall_ms);
+    store_bind(store, ST_GAP, 3, (int64_t)store->position.revision);
+    store_bind(store, ST_GAP, 4, (int64_t)item->revision);
+    store_bind(store, ST_GAP, 5, key_of(store, 0));
+    store_bind(store, ST_GAP, 6, key_of(store, HISTORY_LEASE_MAX));
+    return store_step(store, ST_GAP);
 }
 
 /* Whatever was not listed has ended somewhere in the gap. */
 static int write_list_end(struct store *store, const struct feed_item *item)
 {
-    int native;
+    int native = SQLITE_OK;
 
-    bind(store, ST_CLOSE_REST, 1, item->wall_ms);
-    native = step(store, ST_CLOSE_REST);
+    if (item->revision > store->position.revision)
+        native = write_gap(store, item);
+    store_bind(store, ST_CLOSE_REST, 1, item->wall_ms);
     if (native == SQLITE_OK)
-        native = step(store, ST_LISTED_NONE);
-    if (native == SQLITE_OK && item->revision > store->position.revision) {
-        bind(store, ST_GAP, 1, store->position.wall_ms);
-        bind(store, ST_GAP, 2, item->wall_ms);
-        bind(store, ST_GAP, 3, (int64_t)store->position.revision);
-        bind(store, ST_GAP, 4, (int64_t)item->revision);
-        native = step(store, ST_GAP);
-    }
+        native = store_step(store, ST_CLOSE_REST);
+    if (native == SQLITE_OK)
+        native = store_step(store, ST_LISTED_NONE);
     return native;
 }
 
@@ -247,11 +283,11 @@ static int write_period(struct store *store, const struct feed_item *item)
     memcpy(at->incarnation, item->text, FEED_INCARNATION_LEN);
     at->period++;
     at->revision = 0;
-    bind(store, ST_PERIOD, 1, (int64_t)at->period);
+    store_bind(store, ST_PERIOD, 1, (int64_t)at->period);
     (void)sqlite3_bind_blob(store->statements[ST_PERIOD], 2, at->incarnation, FEED_INCARNATION_LEN,
                             SQLITE_STATIC);
-    bind(store, ST_PERIOD, 3, at->wall_ms);
-    return step(store, ST_PERIOD);
+    store_bind(store, ST_PERIOD, 3, at->wall_ms);
+    return store_step(store, ST_PERIOD);
 }
 
 static int write_item(struct store *store, const struct feed_item *item)
@@ -265,6 +301,10 @@ static int write_item(struct store *store, const struct feed_item *item)
         return write_list_end(store, item);
     case FEED_INCARNATION:
         return write_period(store, item);
+    case FEED_PIECE:
+    case FEED_PAST:
+    case FEED_REST:
+        break; /* never beside these */
     }
     return SQLITE_INTERNAL;
 }
@@ -275,23 +315,27 @@ static int write_followed(struct store *store, const struct feed_block *block)
         return SQLITE_OK;
     store->position.revision = block->revision;
     store->position.wall_ms = block->wall_ms;
-    bind(store, ST_FOLLOWED, 1, (int64_t)store->position.period);
-    bind(store, ST_FOLLOWED, 2, (int64_t)block->revision);
-    bind(store, ST_FOLLOWED, 3, block->wall_ms);
-    return step(store, ST_FOLLOWED);
+    store_bind(store, ST_FOLLOWED, 1, (int64_t)store->position.period);
+    store_bind(store, ST_FOLLOWED, 2, (int64_t)block->revision);
+    store_bind(store, ST_FOLLOWED, 3, block->wall_ms);
+    return store_step(store, ST_FOLLOWED);
 }
 
 static int write_all(struct store *store, const struct feed_block *block)
 {
-    int native = step(store, ST_BEGIN);
+    const struct feed_item *first = feed_first(block);
+    bool piece = first && first->kind == FEED_PIECE;
+    int native = store_step(store, ST_BEGIN);
 
-    for (const struct feed_item *item = feed_first(block); item && native == SQLITE_OK;
+    if (piece && native == SQLITE_OK)
+        native = store_fill(store, block);
+    for (const struct feed_item *item = first; item && !piece && native == SQLITE_OK;
          item = feed_next(block, item))
         native = write_item(store, item);
-    if (native == SQLITE_OK)
+    if (native == SQLITE_OK && !piece)
         native = write_followed(store, block);
     if (native == SQLITE_OK)
-        native = step(store, ST_COMMIT);
+        native = store_step(store, ST_COMMIT);
     return native;
 }
 
@@ -333,6 +377,12 @@ static int check_kind(struct store *store)
     if (application != STORE_APPLICATION_ID)
         return say(store, -EBADMSG, "is not a history of leased (application id 0x%08" PRIx64 ")",
                    (uint64_t)application & 0xffffffff);
+    if (format == 1) {
+        errno = 0;
+        return sqlite3_exec(store->db, from_format_1, NULL, NULL, NULL) == SQLITE_OK
+                   ? 0
+                   : failed(store, "cannot bring it to format 2", errno);
+    }
     if (format != STORE_FORMAT)
         return say(store, -EBADMSG,
                    "has format %" PRId64
@@ -474,12 +524,17 @@ int store_write(struct store *store, const struct feed_block *block)
         return 0;
     }
     r = failed(store, "cannot write", errno);
-    if (!sqlite3_get_autocommit(store->db) && step(store, ST_ROLLBACK) != SQLITE_OK)
+    if (!sqlite3_get_autocommit(store->db) && store_step(store, ST_ROLLBACK) != SQLITE_OK)
         store->open_failed = true;
     if ((native & 0xff) != SQLITE_FULL)
         store->open_failed = true;
     store->position = store->committed;
     return r;
+}
+
+uint64_t store_foreign(const struct store *store)
+{
+    return store->foreign;
 }
 
 int store_wal_frames(const struct store *store)

@@ -2,7 +2,8 @@
  *
  *   period(n, id, revision, wall)    a state that was followed: n from 1, its incarnation, followed up to revision (at wall)
  *   lease(key, ...)                  key = n << 44 | lease id. ended: left granted and active; retired: left the maps
- *   gap(from_wall, to_wall, from_revision, to_revision)   what was never seen
+ *   gap(from_wall, to_wall, from_revision, to_revision, period, ...)   what was never seen, and how far it is filled:
+ *                                    refill.h. made_up: the time that leases were given that ended in it
  * All times are wall clock, ms. WAL, synchronous=NORMAL: what is committed survives a killed process, what is checkpointed
  * survives the machine. One thread at a time. */
 #ifndef XCE_LEASED_HISTORY_STORE_H
@@ -17,7 +18,7 @@
 #define STORE_KEY_BITS 44
 
 #define STORE_APPLICATION_ID 0x78636548 /* "xceH" */
-#define STORE_FORMAT         1
+#define STORE_FORMAT         2
 
 #define STORE_WAY_BACK                                                                             \
     "no lease depends on it: stop leased and move it and its -wal aside, then look-ups know "      \
@@ -40,6 +41,9 @@ void store_close(struct store *store);
 
 /* Committed up to here. */
 const struct store_position *store_get_position(const struct store *store);
+
+/* Number of the last block that was not written because it contradicts what stands here. */
+uint64_t store_foreign(const struct store *store);
 
 /* Write a block in one transaction. 0; -ENOSPC, -EIO, -EBADMSG: nothing of it is written, try again later. */
 int store_write(struct store *store, const struct feed_block *block);
