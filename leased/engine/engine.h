@@ -17,9 +17,10 @@
 struct engine;
 struct loop;
 
-/* r: 0, outcome is set and lives for the call; -ENOSPC the disk is full, nothing was done; -EIO a write failed, nothing
- * was done; -EAGAIN no leader; -ECONNABORTED unknown; -ENOBUFS too much waits already; -EMSGSIZE longer than any log
- * entry; -ECANCELED the engine closes. Runs while the FSM is exactly as after this command. */
+/* r: 0, outcome is set and lives for the call; -ENOSPC the disk is full (of a majority of replicas), nothing was done; -EIO
+ * a write failed, or this replica's disk is full and others can be asked, nothing was done; -EAGAIN no leader;
+ * -ECONNABORTED unknown; -ENOBUFS too much waits already; -EMSGSIZE longer than any log entry; -ECANCELED the engine
+ * closes. Runs while the FSM is exactly as after this command. */
 typedef void (*engine_done_fn)(int r, const struct fsm_outcome *outcome, void *arg);
 typedef void (*engine_ready_fn)(int r, void *arg);
 

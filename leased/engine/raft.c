@@ -436,8 +436,8 @@ static void tick(void *arg)
     /* A snapshot may have brought what reads wait for. */
     raft_pass_reached(replica->pass, raft_last_applied(&replica->raft), false);
     set_threshold(replica);
-    if (replica->engine.health < 0 && replica->ruling)
-        (void)raft_member_step_down(replica);
+    if (replica->engine.health < 0)
+        raft_disk_stalled(replica);
     engine_flush_soon(&replica->engine);
 }
 
@@ -542,7 +542,7 @@ static void replica_propose(struct engine *engine, const uint8_t *command, size_
                             engine_done_fn done, void *arg)
 {
     struct replica *replica = replica_of(engine);
-    int r = replica->closing ? -ECANCELED : engine->health;
+    int r = replica->closing ? -ECANCELED : raft_disk_refuses(replica);
 
     if (r == 0 && !engine->leading) {
         raft_pass_propose(replica->pass, command, len, done, arg);
@@ -572,11 +572,13 @@ static void replica_tell(struct engine *engine, const uint8_t *bytes, size_t len
                          engine_ready_fn done, void *arg)
 {
     struct replica *replica = replica_of(engine);
+    int r = replica->closing ? -ECANCELED : raft_disk_refuses(replica);
 
-    if (!replica->closing)
+    /* Whoever asks for more than to be heard follows our state, which goes no further. */
+    if (r == 0 || (!done && r != -ECANCELED))
         raft_tell(replica, bytes, len, done, arg);
     else if (done)
-        engine_later_ready(engine, -ECANCELED, done, arg);
+        engine_later_ready(engine, r, done, arg);
 }
 
 static void replica_snapshot(struct engine *engine, engine_ready_fn done, void *arg)

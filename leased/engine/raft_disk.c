@@ -192,6 +192,20 @@ static void look_at_stall(struct replica *replica)
     engine_set_health(&replica->engine, full ? -ENOSPC : -EIO, what);
 }
 
+int raft_disk_refuses(const struct replica *replica)
+{
+    int r = replica->engine.health;
+
+    return r == -ENOSPC && replica->raft.configuration.n > 1 ? -EIO : r;
+}
+
+void raft_disk_stalled(struct replica *replica)
+{
+    if (replica->ruling)
+        (void)raft_member_step_down(replica);
+    raft_pass_stalled(replica->pass);
+}
+
 /* ---- snapshots that are read, to be sent ---- */
 
 /* So that what raft_uv has not set is nothing: it hands out a snapshot as it was allocated when it has found none. */

@@ -136,6 +136,10 @@ void replica_snapshot_ended(struct replica *replica, uint64_t entry, int r);
 void raft_disk_init(struct replica *replica);
 /* Now and then: history may have caught up, writes may hang. */
 void raft_disk_tick(struct replica *replica);
+/* 0, or why nothing can be written here: health, but -EIO for a full disk where there are others to be asked. */
+int raft_disk_refuses(const struct replica *replica);
+/* While it is so, at each tick: another one leads, and nobody waits for us. */
+void raft_disk_stalled(struct replica *replica);
 /* After raft_close: what is held back is cancelled. */
 void raft_disk_close(struct replica *replica);
 

@@ -343,10 +343,24 @@ static void send_read(struct raft_pass *pass, const struct raft_server *to)
         end_reading(pass, -EAGAIN, NULL);
 }
 
+static void answer_accepted(struct raft_pass *pass)
+{
+    struct passed *passed, *next;
+
+    HASH_ITER(hh, pass->all, passed, next)
+    if (passed->accepted)
+        answer(pass, passed, -ECONNABORTED);
+}
+
+void raft_pass_stalled(struct raft_pass *pass)
+{
+    answer_accepted(pass);
+    answer_waiters(pass, &pass->confirmed, -EIO);
+}
+
 void raft_pass_reached(struct raft_pass *pass, uint64_t entry, bool restored)
 {
     struct waiters *waiters = &pass->confirmed;
-    struct passed *passed, *next;
     size_t kept = 0;
 
     for (size_t i = 0; i < waiters->n; i++) {
@@ -357,11 +371,8 @@ void raft_pass_reached(struct raft_pass *pass, uint64_t entry, bool restored)
                                waiters->items[i].arg);
     }
     waiters->n = kept;
-    if (!restored)
-        return;
-    HASH_ITER(hh, pass->all, passed, next)
-    if (passed->accepted)
-        answer(pass, passed, -ECONNABORTED);
+    if (restored)
+        answer_accepted(pass);
 }
 
 /* ---- rounds ---- */

@@ -41,6 +41,8 @@ void raft_pass_ended(struct raft_pass *pass, uint64_t link);
 void raft_pass_applied(struct raft_pass *pass, const struct fsm_outcome *outcome);
 /* Everything up to entry is applied; restored: by a snapshot, which may hold commands of ours. */
 void raft_pass_reached(struct raft_pass *pass, uint64_t entry, bool restored);
+/* This replica's disk takes nothing: what waits to be applied here is answered -ECONNABORTED (commands) or -EIO (reads). */
+void raft_pass_stalled(struct raft_pass *pass);
 /* Everything that waits is answered -ECANCELED. */
 void raft_pass_close(struct raft_pass *pass);
 
