@@ -1,6 +1,7 @@
 """What tests of leases on booted machines share: a pool, the words of leasectl, and a look at what a uid has left."""
 import json
 import threading
+import time
 
 import lib
 
@@ -97,7 +98,7 @@ class LeaseCase(lib.Case):
 
 
 class Watcher:
-    """leasectl watch --json in a machine, from a revision on; every line is kept."""
+    """leasectl watch --json in a machine, from a revision on; every line is kept, with the time when it came."""
 
     def __init__(self, cluster, host='n1', since=0):
         self.lines = []
@@ -107,7 +108,7 @@ class Watcher:
 
     def _read(self):
         for line in self.process.stdout:
-            self.lines.append(json.loads(line))
+            self.lines.append({**json.loads(line), 't': time.monotonic()})
 
     def states(self, lease_id):
         """States that one lease went through, in order, repetitions left out."""

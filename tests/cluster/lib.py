@@ -103,7 +103,12 @@ class Case(unittest.TestCase):
     def setUpClass(cls):
         cls.cluster = Cluster(f't{os.getpid()}-{cls.__name__.lower()}'[:21])
         cls.addClassCleanup(cls.cluster.close)
+        cls.prepare()
         cls.cluster.up(controllers=cls.controllers, nodes=cls.nodes)
+
+    @classmethod
+    def prepare(cls):
+        """Before the cluster is made."""
 
     def run_in(self, host, *command, **kwargs):
         return self.cluster.run(host, *command, **kwargs)

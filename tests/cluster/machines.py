@@ -236,6 +236,8 @@ class Cluster:
         self.cgroup = f'{cgroup_root()}/xce-vcluster.{name}'
         self.net = f'{self.state}/net'
         self.children = {}  # host -> process that this one started it with
+        self.issuing = {}  # environment in which certificates are made
+        self.leased_settings = ''  # lines of leased.conf on every controller
 
     # ---- what there is ----
 
@@ -398,14 +400,15 @@ class Cluster:
 
     def _make_ca(self, build):
         self.leasectl = f'{build}/ctl/leasectl'
-        run(self.leasectl, 'cert', 'init', f'{self.disk}/ca')
+        run(self.leasectl, 'cert', 'init', f'{self.disk}/ca', env={**os.environ, **self.issuing})
 
     def _certify(self, upper, kind, name, *options):
         """The settings of whoever is that: certificate, key and CA in the machine's /etc/xce."""
         etc = f'{upper}/etc/xce'
         os.makedirs(etc, exist_ok=True)
         os.chmod(etc, 0o755)
-        run(self.leasectl, 'cert', 'issue', kind, name, '--ca', f'{self.disk}/ca', '--out', etc, *options)
+        run(self.leasectl, 'cert', 'issue', kind, name, '--ca', f'{self.disk}/ca', '--out', etc, *options,
+            env={**os.environ, **self.issuing})
         for part in ('ca.pem', 'crl.pem'):
             shutil.copy(f'{self.disk}/ca/{part}', f'{etc}/{part}')
         return (f'Certificate = /etc/xce/{name}.pem\nKey = /etc/xce/{name}.key\nCA = /etc/xce/ca.pem\n'
@@ -417,7 +420,7 @@ class Cluster:
         if host[0] == 'c':
             keys = self._certify(upper, 'replica', host, '--host', host)
             engine = f'Engine = raft\nAdvertise = {host}:7623\n' if controllers > 1 else ''
-            write(f'{upper}/etc/xce/leased.conf.d/vcluster.conf', f'[leased]\nListen = *:7623\n{engine}{keys}')
+            write(f'{upper}/etc/xce/leased.conf.d/vcluster.conf', f'[leased]\nListen = *:7623\n{engine}{keys}{self.leased_settings}')
             return
         write(f'{upper}/etc/xce/noded.conf.d/vcluster.conf', '[noded]\n' + servers + self._certify(upper, 'node', host))
         if host == 'n1':

@@ -56,10 +56,11 @@ class Oracle:
             self.failed.append(e)
             self.unanswered.discard(e.get('job'))
 
-    def check(self, listed):
-        """listed: the leases that are not free, by id, as leased shows them now."""
+    def check(self, listed, may_fail=()):
+        """listed: the leases that are not free, by id, as leased shows them now. may_fail: codes of errors that are in order."""
         test = self.test
-        test.assertEqual(self.failed[:3], [], f'{len(self.failed)} requests failed')
+        failed = [e for e in self.failed if e.get('code') not in may_fail]
+        test.assertEqual(failed[:3], [], f'{len(failed)} requests failed')
         uids = [lease['uid'] for lease in listed.values()]
         test.assertEqual(len(uids), len(set(uids)), 'a uid has two leases')
         for e in self.held.values():

@@ -3,12 +3,13 @@ import json
 import os
 import shutil
 import statistics
+import threading
 import time
 
 import lib
 import machines
 import oracle
-from leases import LeaseCase
+from leases import LeaseCase, Watcher
 
 
 class ReplicasCase(LeaseCase):
@@ -63,9 +64,9 @@ class ReplicasCase(LeaseCase):
         return self.ok(host, 'systemctl', 'show', '-P', 'MainPID', unit)
 
     def kill_leased(self, host):
+        """Whether it ran."""
         pid = self.main_pid(host)
-        if pid != '0':
-            self.run_in(host, 'kill', '-9', pid)
+        return pid != '0' and self.run_in(host, 'kill', '-9', pid).returncode == 0
 
     def power_on(self, host):
         self.cluster.machine(host).start()
@@ -92,13 +93,13 @@ class ReplicasCase(LeaseCase):
         """Leases by id, of all pools, as the replicas have them (linearizable)."""
         return {lease['lease']: lease for lease in self.json('n1', 'leasectl', 'list', '--all', '--json', timeout=120)['leases']}
 
-    def check(self, *loads):
+    def check(self, *loads, may_fail=()):
         """What the clients of these loads were told against what is there now; the oracles."""
         listed = self.not_free()
         result = []
         for load in loads:
             told = oracle.Oracle(self, load.events())
-            told.check({k: v for k, v in listed.items() if v['job'].startswith(f'{load.run}-')})
+            told.check({k: v for k, v in listed.items() if v['job'].startswith(f'{load.run}-')}, may_fail)
             result.append(told)
         return result
 
@@ -149,6 +150,51 @@ class Load:
     def join(self, seconds=150):
         self.test.assertEqual(self.process.wait(timeout=seconds), 0)
         os.path.exists(self.stop_path) and os.unlink(self.stop_path)
+
+
+class Expiry:
+    """Leases with a ttl through whatever a test does meanwhile: two are renewed and must live, two are left alone and end, but none
+    early. Cluster time is nobody's wall clock, so it is checked by the clock that all machines share."""
+    TTL = 6
+    RENEWED_TTL = 20  # a busy machine does not get to it every second
+
+    def __init__(self, test):
+        self.test, self.wrong, self.over = test, [], threading.Event()
+        self.watcher = Watcher(test.cluster)
+        test.addCleanup(self.watcher.close)
+        self.renewed, self.left = [self._lease(self.RENEWED_TTL) for _ in range(2)], [self._lease(self.TTL) for _ in range(2)]
+        self.thread = threading.Thread(target=self._renew, daemon=True)
+        self.thread.start()
+        test.addCleanup(self.over.set)
+
+    def _lease(self, ttl):
+        """(lease, when it was asked for)"""
+        began = time.monotonic()
+        return self.test.acquire('--ttl', f'{ttl}s', '--nodes', 'n1'), began
+
+    def _renew(self):
+        while not self.over.wait(1):
+            for lease, _ in self.renewed:
+                done = self.test.run_in('n1', 'leasectl', '--timeout', f'{self.TTL}s', 'renew', '--lease', lease['lease'])
+                if done.returncode not in (0, 4, 5):
+                    self.wrong.append((lease['name'], done.returncode, done.stderr))
+
+    def _ended(self, lease):
+        return next((line for line in list(self.watcher.lines) if line.get('lease') == lease['lease']
+                     and line['state'] not in ('granted', 'active')), None)
+
+    def end(self, seconds=90):
+        test = self.test
+        self.over.set()
+        self.thread.join()
+        test.assertEqual(self.wrong[:3], [], 'a lease that is renewed was ended')
+        for lease, _ in self.renewed:
+            test.assertEqual(test.state(lease), 'active')
+            test.release(lease)
+        for lease, began in self.left:
+            test.wait(lambda lease=lease: self._ended(lease), seconds, lambda lease=lease: f'{lease["name"]} ends:\n{test.explain(lease)}')
+            test.assertGreaterEqual(self._ended(lease)['t'] - began, self.TTL, f'{lease["name"]} ended early')
+        self.watcher.close()
 
 
 def spread(values_ms):

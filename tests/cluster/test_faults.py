@@ -1,0 +1,238 @@
+#!/usr/bin/python3
+"""Cuts, pauses, clocks and kills under load: no lease is lost, doubled or ended early, and all of it heals by itself."""
+import datetime
+import glob
+import json
+import os
+import random
+import time
+
+import lib
+from replicas import Expiry, ReplicasCase
+
+FAKETIME = 'usr/lib/*/faketime/libfaketime.so.1'
+
+
+class FaultCase(ReplicasCase):
+    may_fail = ()
+
+    @classmethod
+    def prepare(cls):
+        # Below the ttl of leases that must not end early, and soon over for those that must end.
+        cls.cluster.leased_settings = 'Grace = 3s\n'
+
+    def run(self, result=None):
+        bad = len(result.failures) + len(result.errors)
+        super().run(result)
+        if len(result.failures) + len(result.errors) > bad:
+            print(f'XCE_TEST_SEED={self.seed}\n{self.journals()}', flush=True)
+        return result
+
+    def setUp(self):
+        self.seed = int(os.environ.get('XCE_TEST_SEED') or random.randrange(1 << 32))
+        self.random = random.Random(self.seed)
+        self.whole()
+
+    def begin(self, **settings):
+        """Clients that go on until end(), and leases with a ttl beside them."""
+        self.expiry = Expiry(self)
+        self.clients = self.load(clients=6, pause=20, **settings)
+        self.clients.wait_acquired(20)
+
+    def end(self):
+        """All is whole: the clients go on, nothing was lost, doubled or ended early, and the replicas are equal."""
+        self.clients.wait_going()
+        self.clients.stop()
+        self.expiry.end()
+        told, = self.check(self.clients, may_fail=self.may_fail)
+        self.equal()
+        return told
+
+    def refuse(self, hosts, seconds=1):
+        """Neither writes nor reads that have to be true are answered there; within the deadline."""
+        asked = []
+        began = time.monotonic()
+        for host in hosts:
+            for words in (('acquire', '--pool', 'main', '--job', f'refused-{self.next_number()}', '--nodes', 'n1'), ('list',)):
+                asked.append((host, words, self.cluster.start_in(host, 'leasectl', '--timeout', f'{seconds}s', *words, stdout=-1, stderr=-1)))
+        for host, words, process in asked:
+            said = process.communicate(timeout=60)
+            self.assertEqual(process.returncode, 4, f'{host}: {words}: {said}')
+        self.assertLess(time.monotonic() - began, seconds + 3)  # a busy machine begins and ends six programs in that
+
+
+    @staticmethod
+    def each_time(elects):
+        """A busy machine elects now and then by itself; one that is disturbed does so each time."""
+        return all(elects() for _ in range(3))
+
+
+class Partitions(FaultCase):
+    def cases(self, a, b, c):
+        """a leads: (what, cuts, who can not serve meanwhile, whether a goes on leading)."""
+        def one_way(x, y):
+            return (x, y, True)
+
+        return [
+            ('the leader alone', [(a, 'all', False)], [a], False),
+            ('the leader from the replicas', [(a, b, False), (a, c, False)], [a], False),
+            ('a follower alone', [(b, 'all', False)], [b], True),
+            ('a follower from the replicas', [(b, a, False), (b, c, False)], [b], True),
+            ('the followers from each other', [(b, c, False)], [], True),
+            ('the leader from one follower', [(a, b, False)], [b], True),
+            ('the leader is not heard by one follower', [one_way(a, b)], [b], True),
+            ('the leader does not hear one follower', [one_way(b, a)], [], True),
+            ('the leader is heard by nobody', [one_way(a, b), one_way(a, c)], [a], False),
+            ('the leader hears nobody', [one_way(b, a), one_way(c, a)], [a], False),
+            ('a follower is heard by nobody', [one_way(b, a), one_way(b, c)], [b], True),
+            ('a follower hears nobody', [one_way(a, b), one_way(c, b)], [b], True),
+        ]
+
+    def cut(self, number):
+        """Whether it has cost a leader its office that could go on."""
+        a = self.leader()
+        term = self.status(a)['term']
+        b, c = self.random.sample(self.others(a), 2)
+        what, cuts, apart, stays = self.cases(a, b, c)[number]
+        with self.subTest(what):
+            for x, y, one_way in cuts:
+                self.cluster.cut(x, y, one_way)
+            began = time.monotonic()
+            try:
+                self.clients.wait_going(began)
+                print(f'{what}: the clients go on after {(time.monotonic() - began) * 1000:.0f} ms', flush=True)
+                self.refuse(apart)
+                if not stays:
+                    self.assertNotEqual(self.leader(self.others(a)), a)
+                time.sleep(self.random.random() * lib.count(0.5, 3))
+            finally:
+                self.cluster.heal()
+            self.clients.wait_going()
+        return stays and self.status(self.leader())['term'] != term
+
+    def test_a_cut_of_every_kind(self):
+        self.begin(keep=20)
+        for _ in range(lib.count(1, 10)):
+            for number in range(len(self.cases('', '', ''))):
+                self.assertFalse(self.each_time(lambda number=number: self.cut(number)),
+                                 f'{self.cases("a", "b", "c")[number][0]}: that has cost the leader its office')
+        self.end()
+
+    def test_a_leader_that_is_paused_for_longer_than_a_ttl(self):
+        self.begin(keep=20)
+        for _ in range(lib.count(1, 10)):
+            old = self.leader()
+            self.cluster.machine(old).freeze(True)
+            began = time.monotonic()
+            self.clients.wait_going(began)
+            new = self.leader(self.others(old))
+            self.wait(lambda: time.monotonic() - began > Expiry.TTL + 2, 60, 'it was paused for longer than a ttl')
+            self.cluster.machine(old).freeze(False)
+            # Whatever it says now is of an old term, and nobody minds.
+            self.wait(lambda: self.status(old).get('leader') == new, 20, f'{old} follows {new}: {self.status(old)}')
+            self.assertEqual(self.leader(), new)
+        self.end()
+
+
+class Clocks(FaultCase):
+    """The wall clock of one machine jumps, for its daemons alone: the machines of a cluster have one kernel, and one clock."""
+
+    @classmethod
+    def prepare(cls):
+        super().prepare()
+        found = glob.glob(f'{lib.unpacked("libfaketime")}/{FAKETIME}')
+        cls.library, = found
+        # Certificates that hold also where the clock is slow.
+        cls.cluster.issuing = {'LD_PRELOAD': cls.library, 'FAKETIME': '-3h', 'FAKETIME_DONT_FAKE_MONOTONIC': '1'}
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        for host, unit in [(c, 'leased') for c in cls.names_of] + [('n1', 'noded')]:
+            cls.set_clock(host, '+0')
+            drop_in = ('[Service]\n'
+                       f'Environment=LD_PRELOAD={cls.library} FAKETIME_TIMESTAMP_FILE=/etc/xce/clock FAKETIME_CACHE_DURATION=1\n'
+                       'Environment=FAKETIME_DONT_FAKE_MONOTONIC=1 NO_FAKE_STAT=1\n')
+            done = cls.cluster.run(host, 'sh', '-ec', 'mkdir -p "$1"; cat >"$1/clock.conf"; systemctl daemon-reload; systemctl restart "$2"',
+                                   'sh', f'/run/systemd/system/{unit}.service.d', unit, input=drop_in)
+            if done.returncode != 0:
+                raise AssertionError(f'{host}: {unit} under {cls.library}: {done.stderr}')
+        cls.wait_ready()
+
+    @classmethod
+    def set_clock(cls, host, to):
+        cls.cluster.run(host, 'sh', '-ec', 'echo "$1" >/etc/xce/clock.new; chmod 0644 /etc/xce/clock.new; mv /etc/xce/clock.new /etc/xce/clock', 'sh', to)
+
+    def hours_ahead(self, controller, lease):
+        """Of that replica's wall clock, by when it says that a lease ends."""
+        done = self.through(controller, 'show', '--lease', lease['lease'], '--json')
+        self.assertEqual(done.returncode, 0, done.stderr)
+        told, real = (datetime.datetime.fromisoformat(t.replace('Z', '+00:00')) for t in (json.loads(done.stdout)['expires'], lease['expires']))
+        return (told - real).total_seconds() / 3600
+
+    def jumps(self, host, probe):
+        """Whether that has cost the leader its office."""
+        term = self.status(self.leader())['term']
+        for to in ('+1h', '-1h', '+0h'):
+            self.set_clock(host, to)
+            wanted = int(to.removesuffix('h'))
+            self.wait(lambda wanted=wanted: abs(self.hours_ahead(host, probe) - wanted) < 0.01, 20,
+                      lambda to=to: f'{host} is {to} off: {self.hours_ahead(host, probe)}')
+            self.clients.wait_going()
+            time.sleep(lib.count(1, Expiry.TTL))
+        return self.status(self.leader())['term'] != term
+
+    def test_of_a_replica(self):
+        leader = self.leader()
+        probe = self.acquire('--ttl', '20m', '--nodes', 'n1')
+        self.begin(keep=20)
+        for host in (leader, *self.others(leader)):
+            self.assertFalse(self.each_time(lambda host=host: self.jumps(host, probe)), 'a clock has cost the leader its office')
+        # One that starts with such a clock, and one that is elected with it.
+        for to in ('+1h', '-1h'):
+            old = self.leader()
+            for host in self.others(old):
+                self.set_clock(host, to)
+            self.kill_leased(old)
+            self.wait(lambda: self.leader() and self.status(old).get('leader'), 30, f'{old} is back')
+            self.clients.wait_going()
+        for host in self.names_of:
+            self.set_clock(host, '+0')
+        self.end()
+        self.assertEqual(self.state(probe), 'active')
+        self.release(probe)
+
+    def test_of_a_node(self):
+        self.begin(keep=20)
+        lease = self.acquire('--nodes', 'n1')
+        maps = self.ok('n1', 'sh', '-c', 'grep -c faketime /proc/$(systemctl show -P MainPID noded)/maps')
+        self.assertGreater(int(maps), 0, 'noded has a clock of its own')
+        for to in ('+1h', '-1h', '+0'):
+            self.set_clock('n1', to)
+            time.sleep(lib.count(2, 10))
+            self.clients.wait_going()
+            self.assertEqual(self.node_state('n1'), 'ready')
+            self.release(self.acquire('--nodes', 'n1'))
+        self.assertEqual(self.names(lease['uid'])[0], lease['name'])
+        self.end()
+        self.release(lease)
+
+
+class Kills(FaultCase):
+    def restarts(self):
+        return sum(int(self.ok(c, 'systemctl', 'show', '-P', 'NRestarts', 'leased')) for c in self.names_of)
+
+    def test_kill_9_of_random_replicas(self):
+        self.begin(keep=20)
+        before, kills = self.restarts(), 0
+        while kills < lib.count(8, 200):
+            for host in self.random.sample(self.names_of, self.random.choice((1, 1, 1, 2, 3))):
+                kills += self.kill_leased(host)
+            time.sleep(self.random.random() * 1.5)
+        self.wait(lambda: all(self.status(c).get('leader') for c in self.names_of), 60, 'all are back')
+        crashes = self.restarts() - before - kills
+        print(f'{kills} kills, {crashes} crashes beside them', flush=True)
+        self.end()
+
+
+lib.main()
