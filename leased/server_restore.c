@@ -37,6 +37,10 @@
 /* Revisions and ids go on above the seconds of the wall clock, so many times: no cluster lives through as many a second. */
 #define NUMBERS_PER_SECOND UINT64_C(1000000)
 
+/* Two restores of one backup leave out different epochs, if they are less than 12 days apart. */
+#define GAP_LEAST   1024
+#define GAP_SECONDS (1 << 20)
+
 struct act {
     const struct leased_settings *settings;
     const struct restore_options *options;
@@ -79,6 +83,7 @@ static int begin_anew(struct act *act)
     digest_random(incarnation, sizeof incarnation);
     restore.incarnation = (ProtobufCBinaryData){sizeof incarnation, incarnation};
     restore.above = (uint64_t)(wall_ms / 1000) * NUMBERS_PER_SECOND;
+    restore.gap = GAP_LEAST + (uint32_t)(wall_ms / 1000 % GAP_SECONDS);
     command.kind_case = XCE__V1__COMMAND__KIND_RESTORE;
     command.restore = &restore;
     command_entry_begin(&entry, fsm_now_ms(act->fsm), wall_ms);

@@ -71,7 +71,7 @@ void floors_leap(struct fsm *fsm)
             uint32_t *at = &fsm->floors[i].epochs[j];
 
             if (*at && !pool_of_uid(fsm, fsm->floors[i].first + j))
-                *at = incarnation_above(*at);
+                *at = incarnation_above(fsm, *at);
         }
 }
 

@@ -171,6 +171,8 @@ struct fsm_restored {
     uint64_t revision; /* from which on the new incarnation counts */
     uint64_t backup;   /* revision of the backup */
     int64_t wall_ms;
+    uint32_t gap;   /* epochs that each uid leaves out */
+    uint32_t least; /* all gaps: what the epochs of a new uid begin above */
 };
 
 void fsm_get_restored(const struct fsm *fsm, struct fsm_restored *ret);

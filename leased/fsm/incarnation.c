@@ -13,14 +13,24 @@
 
 #define FREES_AT_ONCE 1024
 
-uint32_t incarnation_above(uint32_t epoch)
+static uint32_t add(uint32_t epoch, uint32_t gap)
 {
-    return epoch > UINT32_MAX - INCARNATION_GAP ? UINT32_MAX : epoch + INCARNATION_GAP;
+    return epoch > UINT32_MAX - gap ? UINT32_MAX : epoch + gap;
+}
+
+uint32_t incarnation_above(const struct fsm *fsm, uint32_t epoch)
+{
+    return add(epoch, fsm->restored.gap);
+}
+
+uint32_t incarnation_above_all(const struct fsm *fsm, uint32_t epoch)
+{
+    return add(epoch, fsm->restored.least);
 }
 
 uint32_t incarnation_least(const struct fsm *fsm)
 {
-    return fsm->restored.times * INCARNATION_GAP;
+    return fsm->restored.least;
 }
 
 bool incarnation_wants(const struct fsm *fsm, const struct node *node)
@@ -49,7 +59,7 @@ static void raise_epochs(struct fsm *fsm)
         for (uint32_t i = 0; i < pool->size; i++) {
             if (pool->states[i] == UID_LEASED)
                 continue;
-            pool->slots[i].epoch = incarnation_above(pool->slots[i].epoch);
+            pool->slots[i].epoch = incarnation_above(fsm, pool->slots[i].epoch);
             if (pool->slots[i].epoch == UINT32_MAX)
                 (void)pool_block(fsm, pool, i, NULL, "epochs",
                                  "every epoch of this uid has been used");
@@ -80,6 +90,13 @@ void apply_restore(struct fsm *fsm, const Xce__V1__Command *command, struct fsm_
                  sizeof(fsm->incarnation));
         return;
     }
+    if (restore->gap && (restore->gap < INCARNATION_GAP || restore->gap > INCARNATION_GAP_MAX)) {
+        fsm_fail(outcome, FSM_INVALID, "gap: %" PRIu32 ", must be %u to %u", restore->gap,
+                 INCARNATION_GAP, INCARNATION_GAP_MAX);
+        return;
+    }
+    fsm->restored.gap = restore->gap ? restore->gap : INCARNATION_GAP;
+    fsm->restored.least = add(fsm->restored.least, fsm->restored.gap);
     fsm->restored.backup = fsm->revision;
     fsm->restored.times++;
     fsm->restored.waits = true;
@@ -107,7 +124,8 @@ static bool believable(const struct fsm *fsm, const struct node *node,
     uint32_t known = pool ? pool->slots[told->uid - pool->pub.range.first].epoch
                           : floor_get(fsm, told->uid);
 
-    if (told->uid && told->epoch && told->epoch <= (uint64_t)known + INCARNATION_AHEAD)
+    if (told->uid && told->epoch &&
+        told->epoch <= (uint64_t)known + incarnation_least(fsm) + INCARNATION_AHEAD)
         return true;
     fsm_fail(outcome, FSM_INVALID,
              "node %s says that it has seen epoch %" PRIu32 " of uid %" PRIu32
@@ -135,21 +153,27 @@ static void make_lost(struct fsm *fsm, struct pool *pool, uint32_t i, uint32_t e
     lease_make_lost(fsm, &spec, i, epoch, detail);
 }
 
+/* It is the lease of a later epoch: each member proves it clean for that. */
+static void raise_lease(struct fsm *fsm, struct lease *lease, uint32_t epoch)
+{
+    if (lease_live(&lease->pub))
+        lease_end(fsm, lease, END_RESTORED, "a node has seen a higher epoch of its uid");
+    lease->pub.epoch = epoch;
+    lease->pool->slots[lease->pub.uid - lease->pool->pub.range.first].epoch = epoch;
+    lease->sticky |= QUARANTINE_RESTORED;
+    for (uint32_t m = 0; m < lease->pub.n_members; m++)
+        lease_set_proof(fsm, lease, m, PROOF_PENDING, NULL, NULL);
+}
+
 /* The node was a member of the lease that the uid has, or of a later one that the backup does not know. */
 static void make_member(struct fsm *fsm, struct lease *lease, uint32_t epoch, struct node *node)
 {
-    struct uid_slot *slot = &lease->pool->slots[lease->pub.uid - lease->pool->pub.range.first];
     uint32_t m = lease_member_index(lease, node);
-    bool higher = epoch > lease->pub.epoch;
 
-    if (!higher && m != NO_SLOT)
+    if (epoch > lease->pub.epoch)
+        raise_lease(fsm, lease, epoch);
+    else if (m != NO_SLOT)
         return;
-    if (higher && lease_live(&lease->pub))
-        lease_end(fsm, lease, END_RESTORED, "a node has seen a higher epoch of its uid");
-    if (higher) {
-        lease->pub.epoch = slot->epoch = epoch;
-        lease->sticky |= QUARANTINE_RESTORED;
-    }
     if (m == NO_SLOT)
         m = lease_add_member(fsm, lease, node);
     if (lease_live(&lease->pub))
@@ -159,6 +183,12 @@ static void make_member(struct fsm *fsm, struct lease *lease, uint32_t epoch, st
         lease_back(fsm, lease);
     lease_count_owed(lease);
     lease_proved(fsm, lease);
+}
+
+/* That of then, with its name and its slice; but once the uid may have been granted again nodes act on no lower one. */
+static uint32_t epoch_of_lost(const struct fsm *fsm, uint32_t known, uint32_t told)
+{
+    return fsm->restored.waits || told > known ? told : add(known, 1);
 }
 
 static void take_epoch(struct fsm *fsm, struct node *node, uint32_t uid, uint32_t epoch)
@@ -178,12 +208,12 @@ static void take_epoch(struct fsm *fsm, struct node *node, uint32_t uid, uint32_
         return;
     }
     /* Not above that of the backup, from which on the slot has leapt. */
-    if ((uint64_t)epoch + INCARNATION_GAP <= pool->slots[i].epoch)
+    if ((uint64_t)epoch + fsm->restored.gap <= pool->slots[i].epoch)
         return;
     if (lease)
         make_member(fsm, lease, epoch, node);
     else
-        make_lost(fsm, pool, i, epoch, node);
+        make_lost(fsm, pool, i, epoch_of_lost(fsm, pool->slots[i].epoch, epoch), node);
 }
 
 bool incarnation_report(struct fsm *fsm, struct node *node, const Xce__V1__CmdReport *report,
@@ -356,6 +386,8 @@ void incarnation_put(struct encoder *e, const struct fsm *fsm)
     put_u64(e, fsm->restored.revision);
     put_u64(e, fsm->restored.backup);
     put_i64(e, fsm->restored.wall_ms);
+    put_u32(e, fsm->restored.gap);
+    put_u32(e, fsm->restored.least);
     for (size_t i = 0; i < fsm->n_nodes; i++)
         put_u8(e, fsm->nodes[i]->epochs_told);
 }
@@ -367,9 +399,13 @@ void incarnation_get(struct decoder *d, struct fsm *fsm)
     fsm->restored.revision = get_u64(d);
     fsm->restored.backup = get_u64(d);
     fsm->restored.wall_ms = get_span(d, COMMAND_TIME_MAX);
+    fsm->restored.gap = get_u32(d);
+    fsm->restored.least = get_u32(d);
     for (size_t i = 0; i < fsm->n_nodes; i++)
         fsm->nodes[i]->epochs_told = get_bool(d);
-    if (!d->wrong && (!fsm->restored.times || fsm->restored.revision > fsm->revision ||
-                      fsm->restored.backup >= fsm->restored.revision))
+    if (!d->wrong &&
+        (!fsm->restored.times || fsm->restored.revision > fsm->revision ||
+         fsm->restored.backup >= fsm->restored.revision || fsm->restored.gap < INCARNATION_GAP ||
+         fsm->restored.gap > INCARNATION_GAP_MAX || fsm->restored.least < fsm->restored.gap))
         (void)decoder_fail(d, "the restore of this state can not be");
 }

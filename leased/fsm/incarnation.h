@@ -7,7 +7,7 @@
  *   - every lease of the backup drains, and each member proves anew;
  *   - a node that reports an epoch above that of the backup held a lease that the backup does not know: such a lease is made
  *     again, as draining, with that node a member, so that the uid goes the way of every other (I2);
- *   - each uid goes on INCARNATION_GAP epochs above the highest known of it: names that were given out and that no member
+ *   - each uid goes on a gap of epochs (INCARNATION_GAP or more) above the highest known of it: names that were given out and that no member
  *     ever put on its disk are not given again;
  *   - revisions, lease ids and sessions go on far above any of before.
  * docs/decisions/0014 */
@@ -20,8 +20,9 @@
 #include "leased/fsm/state.h"
 #include "xce/v1/command.pb-c.h"
 
-/* Epochs that are left out; also what a fresh uid begins above, for each restore. */
-#define INCARNATION_GAP 1024u
+/* Epochs that are left out: so many, or more if CmdRestore says so. */
+#define INCARNATION_GAP     1024u
+#define INCARNATION_GAP_MAX (1u << 21)
 /* So far revisions, ids and sessions leap at least; decimal, for whoever reads them. */
 #define INCARNATION_LEAP UINT64_C(1000000000000)
 
@@ -32,7 +33,9 @@ struct decoder;
 struct encoder;
 
 /* Epoch + gap, never beyond the last one. */
-uint32_t incarnation_above(uint32_t epoch);
+uint32_t incarnation_above(const struct fsm *fsm, uint32_t epoch);
+/* Of a lease that was restored, perhaps several times before it was over: all gaps. */
+uint32_t incarnation_above_all(const struct fsm *fsm, uint32_t epoch);
 /* The least that the epochs of a pool's new uids begin with. */
 uint32_t incarnation_least(const struct fsm *fsm);
 /* Whether the node must still tell its epochs. */

@@ -341,7 +341,7 @@ void lease_free(struct fsm *fsm, struct lease *lease)
     lease->pub.changed_wall_ms = fsm->wall_ms;
     fsm_changed_lease(fsm, lease, false);
     if (restored)
-        pool->slots[i].epoch = incarnation_above(pool->slots[i].epoch);
+        pool->slots[i].epoch = incarnation_above_all(fsm, pool->slots[i].epoch);
     lease_table_drop(fsm, lease);
     pool_give_back(fsm, pool, i);
     pool_leave_if_empty(fsm, pool);

@@ -389,9 +389,18 @@ static void reply_piece(struct service *service, struct service_request *request
     const Xce__V1__BackupRequest *message = (const Xce__V1__BackupRequest *)request->message;
     Xce__V1__BackupReply reply = XCE__V1__BACKUP_REPLY__INIT;
     struct backup *backup;
+    struct fsm_restored restored;
     size_t left;
-    int r = message->copy == 0 ? make_backup(service) : 0;
+    int r;
 
+    fsm_get_restored(service_fsm(service), &restored);
+    if (message->copy == 0 && restored.waits) {
+        service_refuse(request, FSM_PRECONDITION,
+                       "a backup was restored and its nodes are not confirmed yet: keep that "
+                       "backup, confirm, then make the next one");
+        return;
+    }
+    r = message->copy == 0 ? make_backup(service) : 0;
     backup = service->backup;
     if (r < 0) {
         service_refuse(request, r, NULL);

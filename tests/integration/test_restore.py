@@ -248,6 +248,7 @@ class UnderALivingNode(Base):
             self.assertEqual(lease["epoch"], held[uid].epoch, lease)
         self.assertIn("waits for an administrator", peer.code_of(lambda: self.client.acquire())[1])
         self.refused("n9 has never said hello", "cluster", "confirm", "n1,n9")
+        self.refused("its nodes are not confirmed yet", "cluster", "backup", self.file + "2")
         waits = [w["what"] for w in self.ctl("explain", str(later[0].uid))["waits"]]
         self.assertIn("administrator", waits)
         # Proofs, cool-down, watermarks: all done, but nothing is free before the list of nodes is confirmed.
@@ -308,6 +309,23 @@ class UnderALivingNode(Base):
         self.assertIn(peer.code_of(lambda: self.acquire())[0], ("FAILED_PRECONDITION", "ABORTED"))
         record = self.noded.record(lease.uid)
         self.assertTrue(record is None or record[2] & 2, record)
+
+    def test_one_backup_restored_twice_gives_no_name_twice(self):
+        """No node knows of what the first one granted: it has another disk."""
+        self.ctl("cluster", "backup", self.file)
+        seen = []
+        for _ in range(2):
+            self.noded.stop()
+            shutil.rmtree(self.noded.state)
+            os.unlink(self.noded.map)
+            self.put_back()
+            self.noded.start()
+            peer.until(lambda: not self.restored()["awaited"], seconds=30, what="the node to be clean")
+            self.ctl("cluster", "confirm", "n1")
+            leases = [self.acquire() for _ in range(COUNT)]
+            seen += [(l.uid, l.epoch) for l in leases]
+            self.assertGreater(min(l.epoch for l in leases), GAP)
+        self.assertEqual(len(set(seen)), 2 * COUNT, seen)
 
     def test_pool_of_after_the_backup_is_made_again(self):
         self.ctl("cluster", "backup", self.file)

@@ -765,6 +765,7 @@ enum fsm_code kit_restore(struct kit *kit, struct kit_backup *backup, char first
     free(mem_take(backup->bytes));
     incarnation[0] = (uint8_t)first;
     restore.incarnation = (ProtobufCBinaryData){sizeof incarnation, incarnation};
+    restore.gap = kit->gap;
     command.kind_case = XCE__V1__COMMAND__KIND_RESTORE;
     command.restore = &restore;
     return kit_apply(kit, &command);

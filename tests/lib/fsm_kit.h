@@ -49,6 +49,7 @@ struct kit {
     const char *principal, *id;
     uint8_t digest;
     int64_t issued_ms;
+    uint32_t gap; /* of the next kit_restore; 0 = the least */
 };
 
 /* A fresh state without CmdInit. */

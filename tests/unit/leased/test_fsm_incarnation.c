@@ -277,6 +277,7 @@ static void incarnation_a_lease_goes_on_under_the_highest_epoch_that_a_node_know
     assert_int_equal(kit_lease(&kit, lease)->epoch, 5);
     assert_int_equal(kit_state(&kit, lease), LEASE_DRAINING);
     assert_int_equal(kit_member(&kit, lease, "n2")->proof, PROOF_PENDING);
+    assert_int_equal(kit_member(&kit, lease, "n1")->proof, PROOF_PENDING); /* was of epoch 1 */
     kit_watermarks(&kit);
     assert_int_equal(kit_confirm(&kit, "n1,n2"), FSM_OK);
     kit_finish(&kit, lease);
@@ -397,6 +398,8 @@ static void incarnation_a_node_that_comes_late_still_tells_its_epochs(void **sta
     assert_int_equal(kit_lease(&kit, lease)->epoch, GAP + 5);
     kit_epoch(&kit, "n2", UID + 1, 1, true);
     assert_int_equal(fsm_lease_of_uid(kit.fsm, UID + 1)->state, LEASE_DRAINING);
+    /* The nodes are confirmed: it may have been granted since, and no epoch goes back. */
+    assert_int_equal(fsm_lease_of_uid(kit.fsm, UID + 1)->epoch, GAP + 1);
     assert_int_equal(kit_node(&kit, "n2")->state, NODE_READY);
 }
 
@@ -428,8 +431,38 @@ static void incarnation_a_backup_of_a_restored_state_can_be_restored(void **stat
     both_back();
     assert_int_equal(kit_confirm(&kit, "n1,n2"), FSM_OK);
     kit_finish(&kit, lease);
-    assert_int_equal(fsm_epoch_floor(kit.fsm, UID), 1 + GAP);
+    assert_int_equal(fsm_epoch_floor(kit.fsm, UID), 1 + 2 * GAP);
     assert_int_equal(fsm_epoch_floor(kit.fsm, UID + 1), 2 * GAP);
+}
+
+/* No node tells of what the first one granted: only another gap keeps the second from the same names. */
+static void incarnation_the_same_backup_with_another_gap_grants_other_epochs(void **state)
+{
+    struct kit_backup again = kit_backup(&kit);
+    uint32_t gaps[] = {5000, 7000};
+
+    backup = kit_backup(&kit);
+    for (size_t i = 0; i < 2; i++) {
+        kit.gap = gaps[i];
+        assert_int_equal(kit_restore(&kit, i ? &again : &backup, (char)('b' + i)), FSM_OK);
+        both_back();
+        assert_int_equal(kit_confirm(&kit, "n1,n2"), FSM_OK);
+        assert_int_equal(kit_lease(&kit, kit_active(&kit, "n1"))->epoch, gaps[i] + 1);
+        kit_pool_create(&kit, "late", UID + 100, UID + 100);
+        assert_int_equal(fsm_epoch_floor(kit.fsm, UID + 100), gaps[i]);
+    }
+}
+
+static void incarnation_a_gap_out_of_range_is_refused(void **state)
+{
+    static const uint32_t bad[] = {1, GAP - 1, (1u << 21) + 1, UINT32_MAX};
+
+    for (size_t i = 0; i < 4; i++) {
+        backup = kit_backup(&kit);
+        kit.gap = bad[i];
+        assert_int_equal(kit_restore(&kit, &backup, 'b'), FSM_INVALID);
+        assert_false(restored().waits);
+    }
 }
 
 static void incarnation_a_state_that_never_was_a_backup_is_written_as_before(void **state)
@@ -492,6 +525,8 @@ int main(void)
         test(incarnation_a_node_that_comes_late_still_tells_its_epochs),
         test(incarnation_another_machine_of_the_name_tells_its_own_epochs),
         test(incarnation_a_backup_of_a_restored_state_can_be_restored),
+        test(incarnation_the_same_backup_with_another_gap_grants_other_epochs),
+        test(incarnation_a_gap_out_of_range_is_refused),
         test(incarnation_a_state_that_never_was_a_backup_is_written_as_before),
         test(incarnation_the_last_epoch_is_never_passed),
     };
