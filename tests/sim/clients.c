@@ -343,3 +343,56 @@ void client_end_all(struct world *w)
         world_tell(w, &command);
     }
 }
+
+/* ---- backups ---- */
+
+void client_restored(struct world *w)
+{
+    for (size_t i = 0; i < w->n_requests; i++) {
+        struct sim_request *r = &w->requests[i];
+        struct fsm_request known;
+        char id[24];
+
+        snprintf(id, sizeof(id), "r%zu", i);
+        if (fsm_request_find(w->fsm, "client", strlen("client"), id, strlen(id), &known) == 0) {
+            r->code = known.code;
+            r->n_leases = known.n_leases;
+            if (known.n_leases)
+                memcpy(r->leases, known.leases, known.n_leases * sizeof(uint64_t));
+        } else if (r->issued_ms >= fsm_request_horizon_ms(w->fsm)) {
+            /* Whatever became of it is not known any more: it is done anew, if somebody asks again. */
+            r->answered = false;
+            r->times_done = 0;
+        }
+    }
+}
+
+void client_confirm(struct world *w)
+{
+    Xce__V1__CmdConfirm confirm = XCE__V1__CMD_CONFIRM__INIT;
+    Xce__V1__Command command = XCE__V1__COMMAND__INIT;
+    ProtobufCBinaryData nodes[SIM_NODES];
+    struct fsm_restored restored;
+
+    fsm_get_restored(w->fsm, &restored);
+    if (!restored.waits)
+        return;
+    for (int n = 0; n < SIM_NODES; n++) {
+        const struct fsm_node *k = fsm_node(w->fsm, w->nodes[n].name);
+
+        if (!k || k->state != NODE_FENCED)
+            nodes[confirm.n_nodes++] = sim_bytes(w->nodes[n].name);
+    }
+    confirm.nodes = nodes;
+    command.kind_case = XCE__V1__COMMAND__KIND_CONFIRM;
+    command.confirm = &confirm;
+    world_tell(w, &command);
+    fsm_get_restored(w->fsm, &restored);
+    if (restored.waits)
+        return;
+    w->n_confirmed++;
+    /* What is in no pool by then nobody looks for: that is the administrator's to see to (decision 14, price). */
+    for (uint32_t i = 0; i < SIM_UIDS; i++)
+        for (int n = 0; n < SIM_NODES && !w->lives[i].in_pool; n++)
+            w->nodes[n].files[i] = 0;
+}

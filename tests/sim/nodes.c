@@ -6,7 +6,7 @@
 #include "tests/sim/world.h"
 #include "xce/v1/node.pb-c.h"
 
-#define BIT(epoch) ((uint64_t)1 << (epoch))
+#define BIT(grant) ((uint64_t)1 << (grant))
 
 /* The state at the other end of the node's stream; NULL = there is none. */
 static const struct fsm *seen(struct world *w, const struct sim_node *node)
@@ -73,7 +73,7 @@ static void hello_answered(struct world *w, const struct sim_ask *ask, int r,
     node->session = outcome->session;
     node->session_revision = outcome->revision;
     for (uint32_t i = 0; i < SIM_UIDS && node->lied_about; i++)
-        node->lied_until[i] = fsm_epoch_floor(w->fsm, SIM_FIRST + i);
+        node->lied_until[i] = w->n_grants[i];
     node->lied_about = false;
 }
 
@@ -91,7 +91,7 @@ void node_hello(struct world *w, struct sim_node *node, bool clean)
     hello.machine_id = sim_bytes(node->machine);
     hello.boot_id = sim_bytes(boot);
     hello.clean_start = clean;
-    hello.seen = node->seen;
+    hello.seen = node->followed == w->incarnation ? node->seen : 0;
     command.kind_case = XCE__V1__COMMAND__KIND_HELLO;
     command.hello = &hello;
     node->session = 0;
@@ -145,11 +145,68 @@ static void write_record(struct sim_record *record, const struct fsm_lease *leas
     record->state = lease->state;
     record->phase = phase_of(lease->state);
     record->member = member != NULL;
+    if (member)
+        record->disk = record->epoch;
     record->proof = member ? member->proof : PROOF_PENDING;
     record->here = record->phase == PHASE_LIVE && member && !member->released &&
                    record->closed < lease->epoch;
     if ((was_here && !record->here) || (member && record->phase != PHASE_LIVE))
         record->closed = lease->epoch;
+}
+
+/* Another incarnation: what it was no member of means nothing, and what is not listed is not here. */
+static void begin_anew(struct world *w, struct sim_node *node)
+{
+    for (uint32_t i = 0; i < SIM_UIDS; i++) {
+        struct sim_record *record = &node->map[i];
+        const struct fsm_lease *lease;
+
+        record->epoch = record->disk;
+        lease = fsm_lease_of_uid(w->fsm, SIM_FIRST + i);
+        if (lease && lease->epoch >= record->epoch)
+            continue;
+        record->phase = PHASE_ABSENT;
+        record->here = record->member = false;
+        record->closed = record->epoch;
+    }
+    node->followed = w->incarnation;
+    node->seen = 0;
+}
+
+/* What a restored backup wants to know before it gives anything out. */
+static void tell_epochs(struct world *w, struct sim_node *node)
+{
+    Xce__V1__CmdEpoch epochs[SIM_UIDS], *list[SIM_UIDS];
+    Xce__V1__CmdReport cmd = XCE__V1__CMD_REPORT__INIT;
+    Xce__V1__Command command = XCE__V1__COMMAND__INIT;
+    struct sim_ask ask = by_stream(node, stream_ended);
+
+    if (!attached(w, node) || !fsm_wants_epochs(seen(w, node), known(w, node)))
+        return;
+    for (uint32_t i = 0; i < SIM_UIDS; i++) {
+        if (!node->map[i].disk)
+            continue;
+        xce__v1__cmd_epoch__init(&epochs[cmd.n_epochs]);
+        epochs[cmd.n_epochs].uid = SIM_FIRST + i;
+        epochs[cmd.n_epochs].epoch = (uint32_t)node->map[i].disk;
+        list[cmd.n_epochs] = &epochs[cmd.n_epochs];
+        cmd.n_epochs++;
+    }
+    cmd.node = sim_bytes(node->name);
+    cmd.session = node->session;
+    cmd.epochs = list;
+    cmd.epochs_done = true;
+    command.kind_case = XCE__V1__COMMAND__KIND_REPORT;
+    command.report = &cmd;
+    say(w, "%s tells %zu epochs", node->name, cmd.n_epochs);
+    world_ask(w, &command, &ask);
+}
+
+void node_restored(struct world *w, struct sim_node *node)
+{
+    node->session = 0;
+    node->stream++;
+    node->patience_ms = w->now_ms;
 }
 
 void node_feed(struct world *w, struct sim_node *node)
@@ -158,6 +215,8 @@ void node_feed(struct world *w, struct sim_node *node)
 
     if (!attached(w, node))
         return;
+    if (node->followed != w->incarnation)
+        begin_anew(w, node);
     for (uint32_t i = 0; i < SIM_UIDS; i++) {
         const struct fsm_lease *lease = fsm_lease_of_uid(fsm, SIM_FIRST + i);
         const struct fsm_member *member = NULL;
@@ -216,10 +275,10 @@ static void say_ready_or_not(struct world *w, struct sim_node *node, uint32_t i)
                chance(w, 30) ? "account" : "disk");
         return;
     }
-    node->procs[i] &= BIT(record->epoch);
+    node->procs[i] &= BIT(truth_grant(w, i, record->epoch));
     node->said_ready[i] = record->epoch;
     node->ready_boot[i] = node->n_boot;
-    node->readied[i] |= BIT(record->epoch);
+    node->readied[i] |= BIT(truth_grant(w, i, record->epoch));
     report(w, node, i, XCE__V1__REPORT_KIND__REPORT_KIND_READY, record->epoch, NULL);
 }
 
@@ -237,7 +296,8 @@ static void say_clean_or_not(struct world *w, struct sim_node *node, uint32_t i)
                chance(w, 50) ? "unkillable" : "file");
         return;
     }
-    node->cleaned[i] |= BIT(record->epoch);
+    node->files[i] = 0;
+    node->cleaned[i] |= BIT(truth_grant(w, i, record->epoch));
     report(w, node, i, XCE__V1__REPORT_KIND__REPORT_KIND_CLEAN, record->epoch, NULL);
 }
 
@@ -288,7 +348,7 @@ void node_pass(struct world *w, struct sim_node *node)
     if (!node->power || !node->runs)
         return;
     for (uint32_t i = 0; i < SIM_UIDS; i++) {
-        uint64_t keep = node->map[i].here ? BIT(node->map[i].epoch) : 0;
+        uint64_t keep = node->map[i].here ? BIT(truth_grant(w, i, node->map[i].epoch)) : 0;
 
         found[i] = node->procs[i] & ~keep;
         node->procs[i] &= keep | node->stuck[i];
@@ -312,14 +372,16 @@ static void launch(struct world *w, struct sim_node *node, uint32_t i)
 {
     struct sim_record *record = &node->map[i];
 
-    for (uint64_t epoch = 1; epoch <= SIM_EPOCHS; epoch++)
-        if (node->launches[i] & BIT(epoch) && chance(w, 60)) {
-            node->launches[i] &= ~BIT(epoch);
-            say(w, "%s: a process of uid +%u epoch %" PRIu64, node->name, i, epoch);
-            truth_setuid(w, node, i, epoch);
+    for (uint64_t grant = 1; grant <= SIM_EPOCHS; grant++)
+        if (node->launches[i] & BIT(grant) && chance(w, 60)) {
+            node->launches[i] &= ~BIT(grant);
+            say(w, "%s: a process of uid +%u epoch %" PRIu64, node->name, i, w->epochs[i][grant]);
+            truth_setuid(w, node, i, grant);
+            if (record->here && w->epochs[i][grant] == record->epoch)
+                node->files[i] |= BIT(grant);
         }
     if (record->phase != PHASE_ABSENT && (record->here || chance(w, attached(w, node) ? 4 : 40)))
-        node->launches[i] |= BIT(record->epoch);
+        node->launches[i] |= BIT(truth_grant(w, i, record->epoch));
     if (chance(w, 4))
         node->stuck[i] = node->procs[i];
 }
@@ -345,7 +407,8 @@ static void power_cycle(struct world *w, struct sim_node *node, bool wipe)
         node->map[i].phase = PHASE_ABSENT;
         node->map[i].here = node->map[i].member = false;
         if (wipe)
-            node->seen = node->map[i].epoch = node->map[i].closed = 0;
+            node->files[i] = node->seen = node->map[i].epoch = node->map[i].disk = node->map[i]
+                                                                                       .closed = 0;
     }
     node->n_boot++;
     node->stream++;
@@ -528,6 +591,7 @@ void node_behave(struct world *w, struct sim_node *node)
         node->runs = true;
     if (must_say_hello(w, node))
         node_hello(w, node, false);
+    tell_epochs(w, node);
     node_feed(w, node);
     k = known(w, node);
     if (k && k->state == NODE_LOST && attached(w, node) && chance(w, 20))
@@ -559,6 +623,7 @@ void node_heal(struct world *w, struct sim_node *node)
         return;
     if (must_say_hello(w, node))
         node_hello(w, node, false);
+    tell_epochs(w, node);
     k = known(w, node);
     if (k && k->state == NODE_LOST && attached(w, node))
         lost(w, k, true);

@@ -73,6 +73,7 @@ bool play_heal(struct world *w)
     client_end_all(w);
     for (int n = 0; n < SIM_NODES; n++)
         node_heal(w, &w->nodes[n]);
+    client_confirm(w);
     world_forget_messages(w);
     world_tick(w);
     return waiting || fsm_lease_next(w->fsm, 0);

@@ -21,7 +21,11 @@ struct alone {
     uint8_t **log; /* entries */
     size_t *log_len;
     size_t n_log, cap_log, cap_log_len;
-    uint64_t swapped; /* the twin came out of a snapshot */
+    uint8_t *begin; /* the state that it began with: a restored backup; NULL = none */
+    size_t begin_len;
+    uint8_t *backup; /* NULL = none was made */
+    size_t backup_len;
+    uint64_t swapped, restored; /* the twin came out of a snapshot; a backup was restored */
 };
 
 static struct alone *alone_of(struct world *w)
@@ -100,12 +104,86 @@ static void replay(struct alone *a)
 
     if (fsm_new(&fsm) < 0)
         abort();
+    if (a->begin && fsm_restore(fsm, a->begin, a->begin_len, NULL) < 0)
+        violated(&a->w, "a backup does not restore");
     for (size_t i = 0; i < a->n_log; i++)
         if (fsm_apply(fsm, a->log[i], a->log_len[i], NULL) != 0)
             violated(&a->w, "the log does not replay");
     if (fsm_digest(fsm) != fsm_digest(a->w.fsm))
         violated(&a->w, "I5: the log replayed has another digest");
     fsm_free(fsm);
+}
+
+/* ---- backups ---- */
+
+/* Refused while nodes are not confirmed (service/cluster.c): then the backup before is the one to keep. */
+static void make_backup(struct alone *a)
+{
+    struct fsm_restored restored;
+
+    fsm_get_restored(a->w.fsm, &restored);
+    if (restored.waits)
+        return;
+    free(a->backup);
+    if (fsm_snapshot(a->w.fsm, &a->backup, &a->backup_len) < 0)
+        abort();
+    say(&a->w, "a backup is made");
+}
+
+static void forget_log(struct alone *a)
+{
+    for (size_t i = 0; i < a->n_log; i++)
+        free(a->log[i]);
+    a->n_log = 0;
+}
+
+/* All replicas are lost, with all that came after the backup. What was said to them is lost, too; nodes live on. */
+static void restore_backup(struct alone *a)
+{
+    struct world *w = &a->w;
+    Xce__V1__CmdRestore restore = XCE__V1__CMD_RESTORE__INIT;
+    Xce__V1__Command command = XCE__V1__COMMAND__INIT;
+    uint8_t incarnation[16];
+    const char *why = "";
+
+    say(w, "the backup is restored");
+    replay(a);
+    forget_log(a);
+    free(a->begin);
+    a->begin = mem_must_dup(a->backup, a->backup_len);
+    a->begin_len = a->backup_len;
+    if (fsm_restore(w->fsm, a->backup, a->backup_len, &why) < 0 ||
+        fsm_restore(a->twin, a->backup, a->backup_len, &why) < 0)
+        violated(w, "a backup does not restore: %s", why);
+    world_forget_messages(w);
+    truth_restored(w);
+    client_restored(w);
+    for (int n = 0; n < SIM_NODES; n++)
+        node_restored(w, &w->nodes[n]);
+    for (size_t i = 0; i < sizeof(incarnation); i++)
+        incarnation[i] = (uint8_t)roll(w, 256);
+    restore.incarnation = (ProtobufCBinaryData){sizeof(incarnation), incarnation};
+    restore.gap = (uint32_t)(1024 + a->restored * SIM_EPOCHS);
+    command.kind_case = XCE__V1__COMMAND__KIND_RESTORE;
+    command.restore = &restore;
+    world_tell_leader(w, &command);
+    a->restored++;
+}
+
+/* In every third seed; then an administrator tries now and then whether the nodes can be confirmed. */
+static void backup_step(struct alone *a)
+{
+    if (a->w.seed % 3)
+        return;
+    if (roll(&a->w, 300) == 0)
+        make_backup(a);
+    if (a->backup && roll(&a->w, 500) == 0)
+        restore_backup(a);
+    if (chance(&a->w, 5))
+        client_confirm(&a->w);
+    /* Nodes that are given up, and come late after all. */
+    if (a->restored && chance(&a->w, 4))
+        node_verbs(&a->w, &a->w.nodes[roll(&a->w, SIM_NODES)]);
 }
 
 static void pass_time(struct world *w)
@@ -122,11 +200,21 @@ static void alone_done(struct alone *a)
         free(a->log[i]);
     free(a->log);
     free(a->log_len);
+    free(a->begin);
+    free(a->backup);
     buf_done(&a->entry);
     world_done(&a->w);
 }
 
-/* Counts: the world's events, and how often the twin was replaced. */
+/* Beside the world's events. */
+enum {
+    COUNT_SWAPPED = SIM_EVENTS,
+    COUNT_RESTORED,
+    COUNT_LOST, /* leases that only nodes knew of */
+    COUNT_CONFIRMED,
+    COUNTS,
+};
+
 static void run(const struct options *options, uint64_t seed, uint64_t *counts)
 {
     struct alone a = {0};
@@ -141,6 +229,7 @@ static void run(const struct options *options, uint64_t seed, uint64_t *counts)
     for (w->step = 1; w->step < options->steps && !w->over; w->step++) {
         pass_time(w);
         play_step(w);
+        backup_step(&a);
         if (chance(w, 1))
             swap_twin(&a);
     }
@@ -152,7 +241,10 @@ static void run(const struct options *options, uint64_t seed, uint64_t *counts)
     if (!w->over)
         play_healed(w);
     replay(&a);
-    counts[SIM_EVENTS] += a.swapped;
+    counts[COUNT_SWAPPED] += a.swapped;
+    counts[COUNT_RESTORED] += a.restored;
+    counts[COUNT_LOST] += w->n_lost;
+    counts[COUNT_CONFIRMED] += w->n_confirmed;
     alone_done(&a);
 }
 
@@ -165,17 +257,19 @@ int main(int argc, char **argv)
                               .seeds = many ? 4000 : 120,
                               .steps = many ? 6000 : 1500,
                               .jobs = many ? (uint64_t)sysconf(_SC_NPROCESSORS_ONLN) : 1};
-    uint64_t counts[SIM_EVENTS + 1] = {0};
+    uint64_t counts[COUNTS] = {0};
     bool all;
 
     options_parse(&options, argc, argv);
-    if (!play_all(&options, run, SIM_EVENTS + 1, counts))
+    if (!play_all(&options, run, COUNTS, counts))
         return 1;
     printf("sim_fsm: %" PRIu64 " seeds from %" PRIu64 ", %" PRIu64
            " steps each: no invariant violated\n",
            options.seeds, options.first, options.steps);
     all = play_print_events(counts, options.seeds * options.steps >= 10000000);
-    all &= play_print((const char *const[]){"snapshots"}, 1, counts + SIM_EVENTS, true);
+    all &= play_print((const char *const[]){"snapshots", "backups restored",
+                                            "leases that only nodes knew", "nodes confirmed"},
+                      COUNTS - COUNT_SWAPPED, counts + COUNT_SWAPPED, true);
     /* Only long runs can tell. */
     if (all || options.seeds * options.steps < 1000000)
         return 0;

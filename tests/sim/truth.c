@@ -5,7 +5,7 @@
 
 #include "tests/sim/world.h"
 
-#define BIT(epoch) ((uint64_t)1 << (epoch))
+#define BIT(grant) ((uint64_t)1 << (grant))
 #define TO(state)  (1u << (state))
 
 static const unsigned moves[] = {
@@ -25,9 +25,22 @@ static struct sim_node *truth_of(struct world *w, const struct fsm_node *node)
     violated(w, "node %s is not one of ours", node->name);
 }
 
+uint64_t truth_grant(struct world *w, uint32_t i, uint64_t epoch)
+{
+    uint64_t n = w->n_grants[i];
+
+    if (!epoch)
+        return 0;
+    while (n && w->epochs[i][n] != epoch)
+        n--;
+    if (!n)
+        violated(w, "epoch %" PRIu64 " of uid %u was never granted", epoch, SIM_FIRST + i);
+    return n;
+}
+
 /* A stray that root started on a node that was no member and is cut off now is outside the promise (model: WIT_CONN); so
  * is what runs where somebody swore falsely that nothing does. */
-static bool exempt(const struct world *w, const struct sim_node *node, uint32_t i, uint64_t epoch,
+static bool exempt(const struct world *w, const struct sim_node *node, uint32_t i, uint64_t grant,
                    uint64_t now)
 {
     const struct fsm_node *known = fsm_node(w->fsm, node->name);
@@ -36,33 +49,38 @@ static bool exempt(const struct world *w, const struct sim_node *node, uint32_t 
         return true;
     if (!known || known->state == NODE_LOST || known->state == NODE_UNKNOWN ||
         known->unknown_revision)
-        return !(node->was_member[i] & BIT(epoch));
+        return !(node->was_member[i] & BIT(grant));
     return false;
 }
 
-static void check_old_processes(struct world *w, uint32_t i, uint64_t epoch)
+static void check_remains(struct world *w, uint32_t i, uint64_t grant)
 {
     for (int n = 0; n < SIM_NODES; n++) {
         const struct sim_node *node = &w->nodes[n];
 
-        for (uint64_t old = 1; old < epoch; old++)
-            if (node->procs[i] & BIT(old) && !exempt(w, node, i, old, epoch))
+        if (node->files[i] & (BIT(grant) - 1) && !node->lied_about && grant > node->lied_until[i])
+            violated(w,
+                     "I2: uid %u is granted under epoch %" PRIu64
+                     ", a file of an epoch before is left on %s",
+                     SIM_FIRST + i, w->epochs[i][grant], node->name);
+        for (uint64_t old = 1; old < grant; old++)
+            if (node->procs[i] & BIT(old) && !exempt(w, node, i, old, grant))
                 violated(w,
                          "I2: uid %u is granted under epoch %" PRIu64
                          ", a process of epoch %" PRIu64 " runs on %s",
-                         SIM_FIRST + i, epoch, old, node->name);
+                         SIM_FIRST + i, w->epochs[i][grant], w->epochs[i][old], node->name);
     }
 }
 
-void truth_setuid(struct world *w, struct sim_node *node, uint32_t i, uint64_t epoch)
+void truth_setuid(struct world *w, struct sim_node *node, uint32_t i, uint64_t grant)
 {
     const struct fsm_lease *lease = fsm_lease_of_uid(w->fsm, SIM_FIRST + i);
+    uint64_t now = lease ? truth_grant(w, i, lease->epoch) : 0;
 
-    node->procs[i] |= BIT(epoch);
-    if (lease && lease->epoch > epoch && lease->state <= LEASE_ACTIVE &&
-        !exempt(w, node, i, epoch, lease->epoch))
+    node->procs[i] |= BIT(grant);
+    if (now > grant && lease->state <= LEASE_ACTIVE && !exempt(w, node, i, grant, now))
         violated(w, "I2: a process of epoch %" PRIu64 " of uid %u starts on %s under epoch %u",
-                 epoch, SIM_FIRST + i, node->name, lease->epoch);
+                 w->epochs[i][grant], SIM_FIRST + i, node->name, lease->epoch);
 }
 
 /* What a member has proved it has said, of this very epoch. */
@@ -77,7 +95,7 @@ static void check_proofs(struct world *w, const struct fsm_lease *lease, uint32_
             said = node->readied[i];
         else if (member->proof == PROOF_CLEAN)
             said = node->cleaned[i];
-        if (!(said & BIT(lease->epoch)))
+        if (!(said & BIT(truth_grant(w, i, lease->epoch))))
             violated(w,
                      "I2: lease %" PRIu64 " (epoch %u) counts a proof that %s has not given for it",
                      lease->id, lease->epoch, node->name);
@@ -209,6 +227,68 @@ static void count_lease(struct world *w, const struct fsm_lease *lease, bool mov
     w->events[EVENT_FREE] += moved && lease->state == LEASE_FREE;
 }
 
+static bool waits(const struct world *w)
+{
+    struct fsm_restored restored;
+
+    fsm_get_restored(w->fsm, &restored);
+    return restored.waits;
+}
+
+/* Above all that the uid ever had: no name is given twice, and nodes act on no lower one. */
+static void note_epoch(struct world *w, const struct fsm_lease *lease, uint32_t i)
+{
+    if (lease->epoch <= w->epochs[i][w->n_grants[i]])
+        violated(w, "uid %u gets epoch %u, it had %" PRIu64 " before", lease->uid, lease->epoch,
+                 w->epochs[i][w->n_grants[i]]);
+    w->epochs[i][++w->n_grants[i]] = lease->epoch;
+    w->over |= w->n_grants[i] + 1 >= SIM_EPOCHS;
+}
+
+/* Under the next epoch, or after a restore one that leapt. */
+static void granted(struct world *w, const struct fsm_lease *lease, struct sim_life *life,
+                    uint32_t i)
+{
+    if (waits(w))
+        violated(w, "uid %u is granted before the nodes are confirmed", lease->uid);
+    if (!life->leapt && lease->epoch != life->epoch + 1)
+        violated(w, "uid %u goes from epoch %" PRIu64 " to %u", lease->uid, life->epoch,
+                 lease->epoch);
+    note_epoch(w, lease, i);
+    life->epoch = lease->epoch;
+    life->leapt = false;
+}
+
+/* A node has told of a lease that the backup does not know: under the epoch of then, or under a new one. */
+static void told_of(struct world *w, const struct fsm_lease *lease, struct sim_life *life,
+                    uint32_t i)
+{
+    uint64_t n = w->n_grants[i];
+
+    while (n && w->epochs[i][n] != lease->epoch)
+        n--;
+    if (!n)
+        note_epoch(w, lease, i);
+    else if (!waits(w) && lease->epoch <= life->epoch)
+        violated(w, "uid %u goes back from epoch %" PRIu64 " to %u", lease->uid, life->epoch,
+                 lease->epoch);
+    w->n_lost++;
+    life->lease = lease->id;
+    life->state = LEASE_DRAINING;
+    life->epoch = lease->epoch;
+    life->leapt = true;
+}
+
+/* A node has told of a higher one: never back, and what comes after leaps. */
+static void raised(struct world *w, const struct fsm_lease *lease, struct sim_life *life)
+{
+    if (lease->epoch < life->epoch)
+        violated(w, "lease %" PRIu64 " goes back from epoch %" PRIu64 " to %u", lease->id,
+                 life->epoch, lease->epoch);
+    life->epoch = lease->epoch;
+    life->leapt = true;
+}
+
 static void lease_changed(struct world *w, const struct fsm_lease *lease)
 {
     uint32_t i = lease->uid - SIM_FIRST;
@@ -220,7 +300,15 @@ static void lease_changed(struct world *w, const struct fsm_lease *lease)
     if (life->lease && life->lease != lease->id)
         violated(w, "I1: uid %u is held by leases %" PRIu64 " and %" PRIu64, lease->uid,
                  life->lease, lease->id);
-    if (moved && !(moves[life->lease ? life->state : 0] & TO(lease->state)))
+    if (lease->state == LEASE_GRANTED && moved)
+        granted(w, lease, life, i);
+    if (!life->lease && lease->cause == END_RESTORED) { /* a node has told of it */
+        told_of(w, lease, life, i);
+    }
+    if (lease->quarantine & QUARANTINE_RESTORED)
+        raised(w, lease, life);
+    if (moved && !(moves[life->lease ? life->state : 0] & TO(lease->state)) &&
+        !(life->state == LEASE_DRAINING && lease->state == LEASE_DRAINING))
         violated(w, "lease %" PRIu64 " goes from state %d to %d", lease->id,
                  life->lease ? (int)life->state : 0, (int)lease->state);
     count_lease(w, lease, moved);
@@ -228,20 +316,15 @@ static void lease_changed(struct world *w, const struct fsm_lease *lease)
     check_expiry(w, lease, life, moved);
     w->events[EVENT_BACK] += moved && lease->state == LEASE_DRAINING && life->state > LEASE_ACTIVE;
     for (uint32_t m = 0; m < lease->n_members; m++)
-        truth_of(w, lease->members[m].node)->was_member[i] |= BIT(lease->epoch);
+        truth_of(w, lease->members[m].node)->was_member[i] |= BIT(truth_grant(w, i, lease->epoch));
     if (!moved)
         return;
     say(w, "lease %" PRIu64 " uid +%u epoch %u state %d cause %d", lease->id, i, lease->epoch,
         (int)lease->state, (int)lease->cause);
     if (lease->state == LEASE_GRANTED) {
-        if (lease->epoch != life->epoch + 1)
-            violated(w, "uid %u goes from epoch %" PRIu64 " to %u", lease->uid, life->epoch,
-                     lease->epoch);
-        check_old_processes(w, i, lease->epoch);
+        check_remains(w, i, w->n_grants[i]);
         check_order(w, i);
-        w->over |= lease->epoch + 1 >= SIM_EPOCHS;
         life->lease = lease->id;
-        life->epoch = lease->epoch;
     }
     if (lease->state == LEASE_ACTIVE)
         check_active(w, lease, i);
@@ -253,6 +336,8 @@ static void lease_changed(struct world *w, const struct fsm_lease *lease)
         life->retired_revision = lease->retired_revision;
     if (lease->state == LEASE_FREE) {
         check_free(w, lease, life);
+        if (waits(w))
+            violated(w, "uid %u becomes free before the nodes are confirmed", lease->uid);
         life->lease = 0;
         life->place = ++w->back;
     }
@@ -267,14 +352,14 @@ static void check_trusted(struct world *w, const struct fsm_node *known)
     for (uint32_t i = 0; i < SIM_UIDS; i++) {
         const struct fsm_lease *lease = fsm_lease_of_uid(w->fsm, SIM_FIRST + i);
 
-        if (!lease || lease->state > LEASE_ACTIVE || lease->epoch <= node->lied_until[i])
+        if (!lease || lease->state > LEASE_ACTIVE || w->n_grants[i] <= node->lied_until[i])
             continue;
-        for (uint64_t old = 1; old < lease->epoch; old++)
+        for (uint64_t old = 1; old < w->n_grants[i]; old++)
             if (node->procs[i] & BIT(old) && !node->lied_about)
                 violated(w,
                          "node %s is trusted, a process of epoch %" PRIu64
                          " of uid %u runs there under epoch %u",
-                         node->name, old, lease->uid, lease->epoch);
+                         node->name, w->epochs[i][old], lease->uid, lease->epoch);
     }
 }
 
@@ -299,7 +384,10 @@ void truth_change(struct world *w, const struct fsm_change *change)
     case CHANGE_NODE:
         say(w, "node %s state %d watermark %" PRIu64 " unknown until %" PRIu64, change->node->name,
             (int)change->node->state, change->node->watermark, change->node->unknown_revision);
-        w->events[EVENT_FENCED] += change->node->state == NODE_FENCED;
+        if (change->node->state == NODE_FENCED) { /* with what its disk holds */
+            w->events[EVENT_FENCED]++;
+            memset(truth_of(w, change->node)->files, 0, sizeof(w->nodes[0].files));
+        }
         w->events[EVENT_CORDONED] += change->node->state == NODE_CORDONED && change->node->actor &&
                                      strcmp(change->node->actor, "leased") == 0;
         if (change->node->state == NODE_READY)
@@ -311,6 +399,43 @@ void truth_change(struct world *w, const struct fsm_change *change)
         break;
     case CHANGE_RULES:
         break;
+    }
+}
+
+static void life_restored(struct world *w, uint32_t i)
+{
+    const struct fsm_lease *lease = fsm_lease_of_uid(w->fsm, SIM_FIRST + i);
+    const struct fsm_pool *pool = fsm_pool_of_uid(w->fsm, SIM_FIRST + i);
+
+    w->lives[i] = (struct sim_life){
+        .epoch = fsm_epoch_floor(w->fsm, SIM_FIRST + i),
+        .leapt = true,
+        .in_pool = pool != NULL,
+        .aside = pool && fsm_uid_is_blocked(w->fsm, SIM_FIRST + i),
+    };
+    if (!lease)
+        return;
+    w->lives[i].lease = lease->id;
+    w->lives[i].state = lease->state;
+    w->lives[i].expires_ms = lease->expires_ms;
+    w->lives[i].retired_revision = lease->retired_revision;
+}
+
+/* What nodes proved to the state of before they have to prove again. */
+void truth_restored(struct world *w)
+{
+    uint32_t line[SIM_UIDS];
+
+    w->incarnation++;
+    for (uint32_t i = 0; i < SIM_UIDS; i++)
+        life_restored(w, i);
+    for (const struct fsm_pool *pool = fsm_pool_next(w->fsm, NULL); pool;
+         pool = fsm_pool_next(w->fsm, pool))
+        for (size_t n = fsm_pool_ahead(pool, line, SIM_UIDS), at = 0; at < n; at++)
+            w->lives[line[at] - SIM_FIRST].place = ++w->back;
+    for (int n = 0; n < SIM_NODES; n++) {
+        memset(w->nodes[n].readied, 0, sizeof(w->nodes[n].readied));
+        memset(w->nodes[n].cleaned, 0, sizeof(w->nodes[n].cleaned));
     }
 }
 

@@ -21,12 +21,14 @@
 
 #define SIM_NODES  3
 #define SIM_UIDS   16
-#define SIM_EPOCHS 63 /* of a uid in one run; then the run ends */
+#define SIM_EPOCHS 63 /* grants of a uid in one run; then the run ends */
 #define SIM_BAG    64
 #define SIM_LEASES 4 /* of one request, at most */
 #define SIM_FIRST  2013265920u
 
-/* ---- truth ---- */
+/* ---- truth ----
+ *
+ * Sets of epochs are bits: the n-th grant of a uid is bit n, whatever its epoch (they leap when a backup is restored). */
 
 enum sim_phase {
     PHASE_ABSENT = 0, /* the name does not resolve there */
@@ -36,7 +38,8 @@ enum sim_phase {
 
 /* A record in a node's map. */
 struct sim_record {
-    uint64_t epoch;  /* highest seen; on disk */
+    uint64_t epoch;  /* highest seen */
+    uint64_t disk;   /* highest of which the node ever was a member; on disk */
     uint64_t closed; /* admission was closed for epochs up to this */
     enum sim_phase phase;
     bool member; /* named by the lease */
@@ -57,11 +60,13 @@ struct sim_node {
     uint64_t session_revision;     /* from which on a replica may serve it */
     uint64_t revision;             /* its map holds all changes up to here */
     uint64_t seen;                 /* the highest revision that it ever was shown; on disk */
+    unsigned followed;             /* the incarnation in which; on disk */
     bool lied_about;               /* fenced while it was alive, and has not spoken since */
-    uint64_t lied_until[SIM_UIDS]; /* epochs granted while it was */
+    uint64_t lied_until[SIM_UIDS]; /* grants while it was */
     struct sim_record map[SIM_UIDS];
-    /* Truth, a bit for each epoch. */
+    /* Truth, a bit for each grant. */
     uint64_t procs[SIM_UIDS], launches[SIM_UIDS], stuck[SIM_UIDS];
+    uint64_t files[SIM_UIDS]; /* what only a sweep finds */
     uint64_t was_member[SIM_UIDS];
     uint64_t readied[SIM_UIDS], cleaned[SIM_UIDS]; /* it has said so */
     uint64_t said_ready[SIM_UIDS];                 /* epoch, in this session */
@@ -86,6 +91,7 @@ struct sim_request {
 struct sim_life {
     uint64_t lease; /* that holds it, 0 = free */
     uint64_t epoch;
+    bool leapt; /* the next epoch is not the next number */
     enum lease_state state;
     int64_t cooling_since_ms, cooldown_ms;
     int64_t expires_ms, due_real_ms; /* in cluster time, and when that is */
@@ -168,6 +174,10 @@ struct world {
 
     struct sim_node nodes[SIM_NODES];
     struct sim_life lives[SIM_UIDS];
+    uint64_t epochs[SIM_UIDS][SIM_EPOCHS + 1]; /* of the n-th grant, from 1 on */
+    uint64_t n_grants[SIM_UIDS];
+    unsigned incarnation; /* counts restores of a backup; what has come of them: */
+    uint64_t n_lost, n_confirmed;
     int64_t front, back; /* places in line that were given out */
     struct sim_request *requests;
     size_t n_requests, cap_requests;
@@ -232,8 +242,12 @@ void truth_before(struct world *w, const Xce__V1__Command *command);
 void truth_after(struct world *w, const Xce__V1__Command *command);
 /* After each entry: what must hold of any state. */
 void truth_check(struct world *w);
+/* Which grant of the uid had this epoch; 0 = epoch 0. */
+uint64_t truth_grant(struct world *w, uint32_t uid, uint64_t epoch);
 /* A launch under way becomes a process. */
-void truth_setuid(struct world *w, struct sim_node *node, uint32_t uid, uint64_t epoch);
+void truth_setuid(struct world *w, struct sim_node *node, uint32_t uid, uint64_t grant);
+/* The state has been replaced by that of a backup. */
+void truth_restored(struct world *w);
 
 /* ---- nodes.c: one thing that happens to or on a node ---- */
 
@@ -245,6 +259,8 @@ void node_launch(struct world *w, struct sim_node *node);
 void node_fail(struct world *w, struct sim_node *node);
 void node_verbs(struct world *w, struct sim_node *node);
 void node_block(struct world *w, struct sim_node *node);
+/* Whoever followed the state before begins another session. */
+void node_restored(struct world *w, struct sim_node *node);
 /* Everything in order, at once: for the end. */
 void node_heal(struct world *w, struct sim_node *node);
 void node_behave(struct world *w, struct sim_node *node);
@@ -257,6 +273,10 @@ void client_again(struct world *w);
 void client_lease(struct world *w);
 void client_pool(struct world *w);
 void client_end_all(struct world *w);
+/* What is known of requests is what the backup knows. */
+void client_restored(struct world *w);
+/* The administrator names every node there is. */
+void client_confirm(struct world *w);
 /* Everybody who waits for an answer asks again. Whether there was anybody. */
 bool client_insist(struct world *w);
 /* The state has an outcome for a request: at most once, and always the same (I4). */
