@@ -21,6 +21,7 @@
 #include "leased/history/history.h"
 #include "leased/rpc/listener.h"
 #include "leased/seed.h"
+#include "leased/server_ask.h"
 #include "leased/server_engine.h"
 #include "leased/server_tls.h"
 #include "leased/service/service.h"
@@ -45,6 +46,7 @@ struct server {
     struct service *service;
     struct rpc_server *rpc;
     struct server_tls *tls; /* NULL without a certificate */
+    struct server_ask *ask; /* other replicas */
     struct seed *seed;      /* to be planted; NULL = none, or there are rules */
     struct audit *audit;    /* NULL = none */
     struct loop_timer *elapse, *watchdog;
@@ -126,6 +128,8 @@ static void stop(struct server *server, int r)
         loop_timer_stop(server->elapse);
     if (server->service)
         service_stop(server->service);
+    server_ask_free(server->ask);
+    server->ask = NULL;
     server_tls_stop(server->tls);
     if (server->rpc)
         rpc_server_close(server->rpc, CLOSE_MS, rpc_closed, server);
@@ -512,6 +516,8 @@ static int open_service(struct server *server)
         .policy_arg = server,
         .cluster_init = cluster_init,
         .cluster_arg = server,
+        .ask_replica = server_ask_past,
+        .ask_arg = server->ask,
     };
     const struct grpc_limits limits = {.connections = settings(server)->connections};
     int r = fs_machine_id(options.machine_id);
@@ -612,8 +618,9 @@ static int open_all(struct server *server)
     }
     if ((r = server_tls_new(server->loop, settings(server), &server->tls)) < 0 ||
         (r = open_state(server)) < 0 || (r = read_seed(server)) < 0 ||
-        (r = open_audit(server)) < 0 || (r = open_service(server)) < 0 ||
-        (r = open_clocks(server)) < 0)
+        (r = open_audit(server)) < 0 ||
+        (r = server_ask_new(server->loop, server_tls_keys(server->tls), &server->ask)) < 0 ||
+        (r = open_service(server)) < 0 || (r = open_clocks(server)) < 0)
         return r;
     return loop_defer(server->loop, begin, server);
 }

@@ -29,6 +29,7 @@ static const struct method_row rows[] = {
     ALL("ClusterService/Backup", A, N, N, N, N),
     ALL("ClusterService/Begin", A, N, N, N, N),
     ALL("ClusterService/Confirm", A, N, N, N, N),
+    ALL(METHODS_OF_REPLICAS, N, N, N, N, N),
     ALL("ClusterService/Remove", A, N, N, N, N),
     ALL("ClusterService/Status", A, A, N, N, N),
     ALL("ClusterService/Transfer", A, A, N, N, N),
@@ -124,9 +125,10 @@ bool methods_match(const void *right, size_t len, const char *method)
 
 enum method_kind methods_kind(const char *name)
 {
-    static const char *const read[] = {"Check",   "Explain", "Get",       "GetConfig",
-                                       "History", "List",    "ListRoles", "ServerReflectionInfo",
-                                       "Status",  "Suggest", "Watch"};
+    static const char *const read[] = {"Check",     "Explain", "Get",
+                                       "GetConfig", "History", "List",
+                                       "ListRoles", "Past",    "ServerReflectionInfo",
+                                       "Status",    "Suggest", "Watch"};
     static const char *const use[] = {"LeaseService/Acquire", "LeaseService/Release",
                                       "LeaseService/Renew", "NodeService/Enroll",
                                       "NodeService/Session"};

@@ -11,6 +11,7 @@
 struct backup;
 struct degraded;
 struct enroll;
+struct refill;
 struct session;
 struct tell;
 struct ticker;
@@ -26,6 +27,7 @@ struct service {
     struct ticker *ticker;
     struct tell *tell;
     struct degraded *degraded;     /* replicas whose history lags */
+    struct refill *refill;         /* what our history lacks */
     struct session *sessions;      /* of nodes, linked; session.c */
     struct watcher *watchers;      /* linked; watch.c */
     struct waits *waits;           /* acquires that wait for READY; wait.c */

@@ -10,6 +10,7 @@
 #include "leased/service/enroll.h"
 #include "leased/service/internal.h"
 #include "leased/service/rbac.h"
+#include "leased/service/refill.h"
 #include "leased/service/session.h"
 #include "leased/service/tell.h"
 #include "leased/service/ticker.h"
@@ -36,7 +37,10 @@ int service_new(const struct service_options *options, const struct service_deps
         r = waits_new(&service->waits);
     if (r == 0)
         r = degraded_new(service, &service->degraded);
+    if (r == 0)
+        r = refill_new(service, &service->refill);
     if (r < 0) {
+        degraded_free(service->degraded);
         waits_free(service->waits);
         tell_free(service->tell);
         ticker_free(service->ticker);
@@ -53,6 +57,7 @@ void service_free(struct service *service)
     if (!service)
         return;
     cluster_done(service);
+    refill_free(service->refill);
     degraded_free(service->degraded);
     waits_free(service->waits);
     tell_free(service->tell);
@@ -91,6 +96,7 @@ void service_elapse(struct service *service)
     session_elapse(service);
     tell_elapse(service->tell);
     degraded_elapse(service->degraded);
+    refill_elapse(service->refill);
     cluster_elapse(service);
 }
 

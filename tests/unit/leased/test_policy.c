@@ -1,4 +1,5 @@
 /* Who may call what: the built-in roles, and that the method table is sound. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -129,9 +130,34 @@ static void policy_root_has_all_of_every_method(void **state)
     (void)state;
     rules_init(&nothing);
     for (size_t i = 0; (method = rpc_method_at(i)); i++) {
+        if (!strcmp(method->permission, METHODS_OF_REPLICAS))
+            continue; /* shown by the test below */
         assert_int_equal(decide(NULL, &root, method->permission), SCOPE_ALL);
         assert_int_equal(decide(&nothing, &root, method->permission), SCOPE_ALL);
     }
+}
+
+static void policy_what_is_between_replicas_no_rule_gives_to_others(void **state)
+{
+    const struct principal root = peer(0), admin = user_in("a", "xce-admin"), n1 = node("n1");
+    const struct rpc_method *method;
+    struct principal replica;
+    struct rules rules;
+    struct err err;
+
+    (void)state;
+    rules_init(&rules);
+    add_right(&rules, add_role(&rules, "wide"), "*", ALL);
+    bind_role(&rules, GROUP, "xce-admin", "wide");
+    assert_int_equal(principal_from_replica("c1", &replica, NULL), 0);
+    for (size_t i = 0; (method = rpc_method_at(i)); i++)
+        assert_int_equal(decide(&rules, &replica, method->permission),
+                         strcmp(method->permission, METHODS_OF_REPLICAS) ? SCOPE_NONE : SCOPE_ALL);
+    assert_int_equal(decide(&rules, &root, METHODS_OF_REPLICAS), SCOPE_NONE);
+    assert_int_equal(decide(&rules, &admin, METHODS_OF_REPLICAS), SCOPE_NONE);
+    assert_int_equal(decide(&rules, &n1, METHODS_OF_REPLICAS), SCOPE_NONE);
+    add_right(&rules, add_role(&rules, "named"), METHODS_OF_REPLICAS, ALL);
+    assert_int_equal(policy_check(&rules.rules, &err), -EINVAL);
 }
 
 static void policy_without_a_binding_is_nothing(void **state)
@@ -383,7 +409,8 @@ static void methods_are_sorted_and_served(void **state)
         for (size_t k = 0; (method = rpc_method_at(k)); k++)
             served = served || !strcmp(method->permission, methods_at(i)->name);
         assert_true(served);
-        assert_int_equal(methods_at(i)->scopes[BUILTIN_ADMIN], SCOPE_ALL);
+        assert_int_equal(methods_at(i)->scopes[BUILTIN_ADMIN],
+                         strcmp(methods_at(i)->name, METHODS_OF_REPLICAS) ? SCOPE_ALL : SCOPE_NONE);
         for (int role = 0; role < N_BUILTIN_ROLES; role++)
             assert_false(methods_at(i)->all_only && methods_at(i)->scopes[role] == SCOPE_OWN);
     }
@@ -448,6 +475,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(policy_root_has_all_of_every_method),
+        cmocka_unit_test(policy_what_is_between_replicas_no_rule_gives_to_others),
         cmocka_unit_test(policy_without_a_binding_is_nothing),
         cmocka_unit_test(policy_default_table),
         cmocka_unit_test(policy_rights_add_up_and_the_widest_counts),

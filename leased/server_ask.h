@@ -1,0 +1,23 @@
+/* One replica asks another one by gRPC, as itself: over mutual TLS, and only if who answers proves to be the one that is meant. */
+#ifndef XCE_LEASED_SERVER_ASK_H
+#define XCE_LEASED_SERVER_ASK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "leased/service/service.h"
+
+struct loop;
+struct server_ask;
+struct tls_keys;
+
+/* keys outlive it; NULL: nobody can be asked. 0; -ENOMEM. */
+int server_ask_new(struct loop *loop, struct tls_keys *keys, struct server_ask **ret);
+/* What is under way is answered -ECANCELED by the loop, later. NULL does nothing. */
+void server_ask_free(struct server_ask *ask);
+
+/* ask_replica of struct service_deps; arg is the server_ask. */
+void server_ask_past(const char *name, const char *address, const uint8_t *bytes, size_t len,
+                     service_asked_fn done, void *done_arg, void *arg);
+
+#endif
