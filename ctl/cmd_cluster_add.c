@@ -45,7 +45,7 @@ const struct verb cmd_cluster_add = {
         "NAME is what its certificate says (xce://replica/NAME). It must run, with Engine = raft "
         "and\n"
         "an empty state; it has the state when this returns. One whose folder was lost is removed\n"
-        "first. Asked of the replica that leads.",
+        "first. Any replica may be asked.",
     .options = options,
     .memory = sizeof(struct add_options),
     .words_least = 1,

@@ -31,7 +31,7 @@ const struct verb cmd_cluster_remove = {
     .more =
         "Whether it runs or is lost. Refused if the others that answer were no majority without "
         "it,\n"
-        "and of the one that leads (leasectl cluster transfer). Asked of the replica that leads.",
+        "and of the one that leads (leasectl cluster transfer). Any replica may be asked.",
     .words_least = 1,
     .words_most = 1,
     .exec = exec,

@@ -27,7 +27,7 @@ const struct verb cmd_cluster_transfer = {
     .name = "transfer",
     .args = "[NAME]",
     .summary = "Have another replica lead",
-    .more = "NAME, or whoever is best. No request is lost by it. Asked of the replica that leads.",
+    .more = "NAME, or whoever is best. No request is lost by it. Any replica may be asked.",
     .words_most = 1,
     .exec = exec,
 };

@@ -99,6 +99,7 @@ struct replica {
 
     struct read_round read;
     LIST_HEAD(, telling) tellings;
+    LIST_HEAD(, asking) askings;
     struct raft_pass *pass;
     uint64_t last_telling;
     struct member_change *change;
@@ -166,5 +167,8 @@ const char *raft_member_contradicts(struct replica *replica, uint64_t id, const 
 void raft_member_lost(struct replica *replica, int r);
 void raft_member_status(const struct replica *replica, struct replica_status *ret);
 bool raft_member_step_down(struct replica *replica);
+/* In the next round. */
+void raft_member_answer(struct replica *replica, int r, const char *why, replica_done_fn done,
+                        void *arg);
 
 #endif

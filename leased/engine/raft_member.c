@@ -9,6 +9,7 @@
 
 #include "common/mem.h"
 #include "common/net/loop.h"
+#include "leased/engine/raft_ask.h"
 #include "leased/engine/raft_inner.h"
 
 #define STEP_DOWN_MS 1000
@@ -48,8 +49,8 @@ static void tell(int r, void *arg)
     free(answer);
 }
 
-static void answer_later(struct replica *replica, int r, const char *why, replica_done_fn done,
-                         void *arg)
+void raft_member_answer(struct replica *replica, int r, const char *why, replica_done_fn done,
+                        void *arg)
 {
     struct answer *answer = mem_must_calloc(1, sizeof *answer);
 
@@ -142,7 +143,7 @@ static void end_change(struct member_change *change, int r, const char *why)
     struct replica *replica = change->replica;
 
     replica->change = NULL;
-    answer_later(replica, r, why, change->done, change->arg);
+    raft_member_answer(replica, r, why, change->done, change->arg);
     free(change);
 }
 
@@ -284,6 +285,14 @@ static const char *not_leading(const struct replica *replica, char why[static EN
     return why;
 }
 
+/* Another one that leads has been asked instead. */
+static bool passed_on(struct replica *replica, Xce__V1__MemberChangeKind kind, const char *name,
+                      const char *address, replica_done_fn done, void *arg)
+{
+    return !replica->closing && !replica->ruling &&
+           raft_ask(replica, kind, name, address, done, arg);
+}
+
 static struct member_change *change_new(struct replica *replica, enum change_kind kind,
                                         const char *name, replica_done_fn done, void *arg)
 {
@@ -300,7 +309,7 @@ static struct member_change *change_new(struct replica *replica, enum change_kin
         why = "another change of the members is under way";
     }
     if (r < 0) {
-        answer_later(replica, r, why, done, arg);
+        raft_member_answer(replica, r, why, done, arg);
         return NULL;
     }
     change = mem_must_calloc(1, sizeof *change);
@@ -317,9 +326,13 @@ void replica_add(struct engine *engine, const char *name, const char *address, r
                  void *arg)
 {
     struct replica *replica = replica_of(engine);
-    struct member_change *change = change_new(replica, CHANGE_ASK, name, done, arg);
+    struct member_change *change;
     const struct raft_server *server;
 
+    if (passed_on(replica, XCE__V1__MEMBER_CHANGE_KIND__MEMBER_CHANGE_ADD, name, address, done,
+                  arg))
+        return;
+    change = change_new(replica, CHANGE_ASK, name, done, arg);
     if (!change)
         return;
     server = find(replica, name);
@@ -335,9 +348,13 @@ void replica_add(struct engine *engine, const char *name, const char *address, r
 void replica_remove(struct engine *engine, const char *name, replica_done_fn done, void *arg)
 {
     struct replica *replica = replica_of(engine);
-    struct member_change *change = change_new(replica, CHANGE_REMOVE, name, done, arg);
+    struct member_change *change;
     const struct raft_server *server;
 
+    if (passed_on(replica, XCE__V1__MEMBER_CHANGE_KIND__MEMBER_CHANGE_REMOVE, name, NULL, done,
+                  arg))
+        return;
+    change = change_new(replica, CHANGE_REMOVE, name, done, arg);
     if (!change)
         return;
     server = find(replica, name);
@@ -369,8 +386,8 @@ static void transferred(struct raft_transfer *req)
     replica->transferring = false;
     replica->transferred = NULL;
     if (done && !replica->closing)
-        answer_later(replica, ok ? 0 : -ETIMEDOUT, ok ? "" : "it did not take over in time", done,
-                     replica->transferred_arg);
+        raft_member_answer(replica, ok ? 0 : -ETIMEDOUT, ok ? "" : "it did not take over in time",
+                           done, replica->transferred_arg);
     engine_flush_soon(&replica->engine);
 }
 
@@ -405,6 +422,9 @@ void replica_transfer(struct engine *engine, const char *name, replica_done_fn d
     const char *why = NULL;
     int r = 0;
 
+    if (passed_on(replica, XCE__V1__MEMBER_CHANGE_KIND__MEMBER_CHANGE_TRANSFER, name, NULL, done,
+                  arg))
+        return;
     if (replica->closing || !replica->ruling) {
         r = replica->closing ? -ECANCELED : -EAGAIN;
         why = not_leading(replica, room);
@@ -415,14 +435,14 @@ void replica_transfer(struct engine *engine, const char *name, replica_done_fn d
         r = -ENOENT;
         why = "no voting member has this name";
     } else if (server && server->id == replica->identity.id) {
-        answer_later(replica, 0, "", done, arg);
+        raft_member_answer(replica, 0, "", done, arg);
         return;
     } else if (begin_transfer(replica, server ? server->id : 0) != 0) {
         r = -EBUSY;
         why = "there is nobody to hand over to";
     }
     if (r < 0) {
-        answer_later(replica, r, why, done, arg);
+        raft_member_answer(replica, r, why, done, arg);
         return;
     }
     replica->transferred = done;
@@ -436,10 +456,11 @@ void raft_member_lost(struct replica *replica, int r)
     struct member_change *change = mem_take(replica->change);
 
     if (change) {
-        answer_later(replica, r, "leased stops", change->done, change->arg);
+        raft_member_answer(replica, r, "leased stops", change->done, change->arg);
         change->replica = NULL;
     }
     if (replica->transferred)
-        answer_later(replica, r, "leased stops", replica->transferred, replica->transferred_arg);
+        raft_member_answer(replica, r, "leased stops", replica->transferred,
+                           replica->transferred_arg);
     replica->transferred = NULL;
 }

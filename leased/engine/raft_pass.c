@@ -9,6 +9,7 @@
 #include "common/digest.h"
 #include "common/mem.h"
 #include "common/pb.h"
+#include "leased/engine/raft_ask.h"
 #include "leased/engine/raft_inner.h"
 #include "leased/fsm/command.h"
 #include "xce/v1/replica.pb-c.h"
@@ -190,6 +191,18 @@ static bool begin_round(struct raft_pass *pass, struct round *round, const struc
     round->link = raft_links_pass(pass->replica->links, to->id, round->number, bytes, len);
     free(bytes);
     return round->link != 0;
+}
+
+uint64_t raft_pass_send(struct raft_pass *pass, const Xce__V1__PassRequest *request,
+                        uint64_t *ret_number)
+{
+    const struct raft_server *to = leader(pass);
+    struct round round = {0};
+
+    if (!to || !begin_round(pass, &round, to, request))
+        return 0;
+    *ret_number = round.number;
+    return round.link;
 }
 
 /* ---- commands ---- */
@@ -385,28 +398,28 @@ static void give_up(struct raft_pass *pass, struct round *round)
         end_reading(pass, -EAGAIN, NULL);
 }
 
+static bool is(const struct round *round, uint64_t link, uint64_t number)
+{
+    return round->link == link && round->number == number;
+}
+
 void raft_pass_answered(struct raft_pass *pass, uint64_t link, uint64_t number,
                         const uint8_t *bytes, size_t len)
 {
-    struct round *const rounds[] = {&pass->commanding, &pass->reading};
+    const Xce__V1__PassReply *reply = NULL;
+    ProtobufCMessage *message;
+    struct err err;
 
-    for (size_t i = 0; i < ARRAY_LEN(rounds); i++) {
-        ProtobufCMessage *message;
-        struct err err;
-
-        if (rounds[i]->link != link || rounds[i]->number != number)
-            continue;
-        if (pb_unpack(&pass->arena, &xce__v1__pass_reply__descriptor, bytes, len, &message, &err) <
-            0)
-            give_up(pass, rounds[i]);
-        else if (rounds[i] == &pass->commanding)
-            end_commanding(pass, 0, (const Xce__V1__PassReply *)message);
-        else
-            end_reading(pass, 0, (const Xce__V1__PassReply *)message);
-        pb_arena_reset(&pass->arena);
-        engine_flush_soon(&pass->replica->engine);
-        return;
-    }
+    if (pb_unpack(&pass->arena, &xce__v1__pass_reply__descriptor, bytes, len, &message, &err) == 0)
+        reply = (const Xce__V1__PassReply *)message;
+    if (is(&pass->commanding, link, number))
+        reply ? end_commanding(pass, 0, reply) : give_up(pass, &pass->commanding);
+    else if (is(&pass->reading, link, number))
+        reply ? end_reading(pass, 0, reply) : give_up(pass, &pass->reading);
+    else
+        raft_ask_answered(pass->replica, link, number, reply);
+    pb_arena_reset(&pass->arena);
+    engine_flush_soon(&pass->replica->engine);
 }
 
 void raft_pass_ended(struct raft_pass *pass, uint64_t link)
@@ -415,6 +428,7 @@ void raft_pass_ended(struct raft_pass *pass, uint64_t link)
         give_up(pass, &pass->commanding);
     if (pass->reading.link && (pass->reading.link == link || !link))
         give_up(pass, &pass->reading);
+    raft_ask_ended(pass->replica, link, link ? -ECONNABORTED : -ECANCELED);
 }
 
 void raft_pass_flush(struct raft_pass *pass)

@@ -33,6 +33,10 @@ void raft_pass_propose(struct raft_pass *pass, const uint8_t *command, size_t le
 void raft_pass_read(struct raft_pass *pass, engine_ready_fn done, void *arg);
 /* Begin rounds, or give them up if somebody else leads by now. From the engine's flush and its tick. */
 void raft_pass_flush(struct raft_pass *pass);
+/* Send one of another kind to the leader, of which raft_ask.h hears. Its stream and number; 0: nobody else is known to lead,
+ * or there is no stream. */
+uint64_t raft_pass_send(struct raft_pass *pass, const Xce__V1__PassRequest *request,
+                        uint64_t *ret_number);
 /* An answer has come; no answer comes on that stream any more. */
 void raft_pass_answered(struct raft_pass *pass, uint64_t link, uint64_t number,
                         const uint8_t *bytes, size_t len);

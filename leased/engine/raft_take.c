@@ -5,6 +5,7 @@
 
 #include "common/mem.h"
 #include "common/pb.h"
+#include "leased/engine/raft_ask.h"
 #include "leased/engine/raft_inner.h"
 #include "leased/engine/raft_pass.h"
 #include "xce/v1/command.pb-c.h"
@@ -24,6 +25,8 @@ struct taken {
     Xce__V1__PassResult *results;
     struct taken_command *commands;
     size_t n;
+    bool asked; /* for a change of the members; its why is borrowed, so it is told at once */
+    Xce__V1__MemberChanged changed;
 };
 
 static void settle(struct taken *taken)
@@ -37,6 +40,7 @@ static void settle(struct taken *taken)
     reply.result = raft_pass_result(taken->result);
     reply.results = taken->results;
     reply.n_results = taken->n;
+    reply.changed = taken->asked ? &taken->changed : NULL;
     reply.entry = raft_last_applied(&taken->replica->raft);
     len = xce__v1__pass_reply__get_packed_size(&reply);
     bytes = mem_must_calloc(1, len + 1);
@@ -62,6 +66,15 @@ static void confirmed(int r, void *arg)
     struct taken *taken = arg;
 
     taken->result = r;
+    settle(taken);
+}
+
+static void changed(int r, const char *why, void *arg)
+{
+    struct taken *taken = arg;
+
+    raft_ask_result(r, why, &taken->changed);
+    taken->asked = true;
     settle(taken);
 }
 
@@ -105,6 +118,11 @@ void raft_pass_take(struct replica *replica, uint64_t link, uint64_t number, con
         r = -EAGAIN;
     if (r == 0) {
         request = (const Xce__V1__PassRequest *)message;
+        if (request->change) {
+            raft_ask_take(replica, request->change, changed, taken);
+            pb_arena_done(&arena);
+            return;
+        }
         take_commands(taken, request);
         if (request->read) {
             engine_read_barrier(engine, confirmed, taken);

@@ -95,7 +95,7 @@ void replica_accept(struct engine *engine, struct transport *transport);
 
 void replica_get_status(const struct engine *engine, struct replica_status *ret);
 
-/* r: 0; -EAGAIN we do not lead; -EBUSY a change is under way; -EEXIST, -ENOENT by name; -EHOSTUNREACH it does not answer, or is not
+/* Where another one leads, it is asked. r: 0; -EAGAIN nobody is known to lead; -EBUSY a change is under way; -EEXIST, -ENOENT by name; -EHOSTUNREACH it does not answer, or is not
  * who it should be; -ETIMEDOUT it did not catch up; -ECONNABORTED leadership was lost, outcome unknown; -ECANCELED. why: a
  * sentence, lives for the call. */
 typedef void (*replica_done_fn)(int r, const char *why, void *arg);

@@ -299,6 +299,86 @@ static void pass_time_goes_on_at_a_follower(void **state)
     assert_in_range(there - here + 100, 0, 200);
 }
 
+/* ---- members ---- */
+
+struct member_call {
+    int times, r;
+    char why[ENGINE_WHY_MAX];
+};
+
+static void member_told(int r, const char *why, void *arg)
+{
+    struct member_call *call = arg;
+
+    call->times++;
+    call->r = r;
+    (void)snprintf(call->why, sizeof call->why, "%s", why);
+}
+
+static bool member_is_told(struct raft_kit *kit, void *arg)
+{
+    (void)kit;
+    return ((struct member_call *)arg)->times > 0;
+}
+
+static int wait_member(struct raft_kit *kit, struct member_call *call)
+{
+    assert_true(raft_kit_until(kit, member_is_told, call));
+    assert_int_equal(call->times, 1);
+    return call->r;
+}
+
+static size_t members_at(struct raft_kit *kit, unsigned i)
+{
+    struct replica_status status;
+
+    replica_get_status(kit->nodes[i].kit.engine, &status);
+    return status.n_members;
+}
+
+static void pass_a_follower_asked_about_members_asks_the_leader(void **state)
+{
+    struct raft_kit *kit = *state;
+    unsigned follower = follower_of(kit), third = 3 - leader_of(kit) - follower;
+    struct engine *engine = kit->nodes[follower].kit.engine;
+    struct member_call call = {0};
+
+    replica_remove(engine, "nobody", member_told, &call);
+    assert_int_equal(call.times, 0);
+    assert_int_equal(wait_member(kit, &call), -ENOENT);
+    assert_string_equal(call.why, "no member has this name");
+
+    call.times = 0;
+    replica_remove(engine, kit->nodes[third].name, member_told, &call);
+    assert_int_equal(wait_member(kit, &call), 0);
+    assert_int_equal(members_at(kit, follower), 2); /* seen where it was asked */
+
+    raft_kit_stop(kit, third);
+    raft_kit_wipe(kit, third);
+    assert_int_equal(raft_kit_start(kit, third), 0);
+    call.times = 0;
+    replica_add(engine, kit->nodes[third].name, kit->nodes[third].address, member_told, &call);
+    assert_int_equal(wait_member(kit, &call), 0);
+    assert_int_equal(members_at(kit, follower), 3);
+
+    call.times = 0;
+    replica_transfer(engine, kit->nodes[follower].name, member_told, &call);
+    assert_int_equal(wait_member(kit, &call), 0);
+    assert_int_equal(leader_of(kit), follower);
+}
+
+static void pass_a_change_whose_leader_is_lost_is_unknown(void **state)
+{
+    struct raft_kit *kit = *state;
+    unsigned leader = leader_of(kit), follower = follower_of(kit);
+    struct member_call call = {0};
+
+    replica_remove(kit->nodes[follower].kit.engine, kit->nodes[3 - leader - follower].name,
+                   member_told, &call);
+    raft_kit_stop(kit, leader);
+    assert_int_equal(wait_member(kit, &call), -ECONNABORTED);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, raft_kit_teardown)
@@ -313,6 +393,8 @@ int main(void)
         TEST(pass_what_is_no_command_is_refused_and_ends_nobody),
         TEST(pass_a_replica_that_ends_answers_what_waits),
         TEST(pass_time_goes_on_at_a_follower),
+        TEST(pass_a_follower_asked_about_members_asks_the_leader),
+        TEST(pass_a_change_whose_leader_is_lost_is_unknown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
