@@ -1,5 +1,5 @@
 /* Inside of the replicated engine: what raft.c (log, leading, the face), raft_disk.c (between C-Raft and its disk),
- * raft_read.c (reads) and raft_member.c (members, transfer) share. One thread: the loop's. */
+ * raft_open.c (opening), raft_read.c (reads) and raft_member.c (members, transfer) share. One thread: the loop's. */
 #ifndef XCE_LEASED_ENGINE_RAFT_INNER_H
 #define XCE_LEASED_ENGINE_RAFT_INNER_H
 
@@ -124,6 +124,13 @@ struct replica {
 struct replica *replica_of(const struct engine *engine);
 
 /* raft.c */
+extern const struct engine_ops replica_ops;
+/* What the library is to call for the state machine. */
+void replica_set_fsm(struct replica *replica);
+/* It is open: it ticks from now on. 0; -ENOMEM. */
+int replica_begin(struct replica *replica, const struct replica_options *options);
+/* It could not be opened: what there is of it goes, by way of the loop, before this returns. */
+void replica_abandon(struct replica *replica);
 /* Look whether the library has made us leader, or unmade. After each call into it. */
 void replica_observe(struct replica *replica);
 /* A sentence that names the folder, and abort: going on would diverge. */
