@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <netdb.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +12,7 @@
 #include "common/address.h"
 #include "common/net/loop.h"
 #include "common/net/tcp.h"
+#include "common/thread.h"
 
 /* Shared by the loop and the thread; freed by the last of the two. */
 struct question {
@@ -133,29 +133,23 @@ static void answered(void *arg)
     fn(errno_of(error), list, why_of(error), fn_arg);
 }
 
-/* A thread of its own, so that one that hangs takes no other's place; its signals are the process's. */
+/* A thread of its own, so that one that hangs takes no other's place. */
 static int start_thread(struct question *question)
 {
-    pthread_attr_t attr;
     pthread_t id;
-    sigset_t all, before;
     int r;
 
     if (!may_start())
         return -EAGAIN;
     question->refs++;
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &before);
-    (void)pthread_attr_init(&attr);
-    (void)pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    r = pthread_create(&id, &attr, thread, question);
-    (void)pthread_attr_destroy(&attr);
-    (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (r == 0)
+    r = thread_start("lookup", 0, thread, question, &id);
+    if (r == 0) {
+        (void)pthread_detach(id);
         return 0;
+    }
     question->refs--;
     has_ended();
-    return -r;
+    return r;
 }
 
 int lookup_start(struct loop *loop, const char *host, const char *port, lookup_fn fn, void *arg,

@@ -15,6 +15,7 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/text.h"
+#include "common/thread.h"
 
 #define QUEUE_MAX    (2u << 20) /* lines that wait for the disk */
 #define GATHER_MS    50
@@ -367,7 +368,7 @@ static int start(struct audit *audit, struct err *err)
                              : reserve(audit, audit->fd, audit->written, &audit->reserved);
     if (audit->r < 0)
         tell(audit, audit->r);
-    r = -pthread_create(&audit->thread, NULL, run, audit);
+    r = thread_start("audit", 0, run, audit, &audit->thread);
     return r < 0 ? err_set(err, r, "a thread: %s", err_text(r)) : 0;
 }
 

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <malloc.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -12,6 +11,7 @@
 #include "common/digest.h"
 #include "common/log.h"
 #include "common/mem.h"
+#include "common/thread.h"
 #include "leased/fsm/command.h"
 
 #define PROBE_MS 500
@@ -343,25 +343,6 @@ static void *run(void *arg)
 
 /* ---- the loop's side ---- */
 
-static int start_thread(struct writer *writer)
-{
-    pthread_attr_t attr;
-    sigset_t all, old;
-    int r;
-
-    /* Signals are the loop's. */
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &old);
-    (void)pthread_attr_init(&attr);
-    (void)pthread_attr_setstacksize(&attr, STACK_LEN);
-    r = -pthread_create(&writer->thread, &attr, run, writer);
-    (void)pthread_attr_destroy(&attr);
-    (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (r == 0)
-        (void)pthread_setname_np(writer->thread, "writer");
-    return r;
-}
-
 int writer_new(struct sqlite_file *file, const struct writer_options *options, struct writer **ret)
 {
     struct writer *writer = calloc(1, sizeof *writer);
@@ -381,7 +362,7 @@ int writer_new(struct sqlite_file *file, const struct writer_options *options, s
     (void)pthread_cond_init(&writer->wake, &attr);
     (void)pthread_condattr_destroy(&attr);
     note_position(writer);
-    r = start_thread(writer);
+    r = thread_start("writer", STACK_LEN, run, writer, &writer->thread);
     if (r < 0) {
         sqlite_close(file);
         writer->has_ended = true;

@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/thread.h"
 
 /* What is committed is brought to disk after so long, or so many frames. */
 #define DURABLE_MS  250
@@ -202,24 +202,6 @@ static void *run(void *arg)
 
 /* ---- the loop's side ---- */
 
-static int start_thread(struct scribe *scribe)
-{
-    pthread_attr_t attr;
-    sigset_t all, old;
-    int r;
-
-    (void)sigfillset(&all);
-    (void)pthread_sigmask(SIG_SETMASK, &all, &old);
-    (void)pthread_attr_init(&attr);
-    (void)pthread_attr_setstacksize(&attr, STACK_LEN);
-    r = -pthread_create(&scribe->thread, &attr, run, scribe);
-    (void)pthread_attr_destroy(&attr);
-    (void)pthread_sigmask(SIG_SETMASK, &old, NULL);
-    if (r == 0)
-        (void)pthread_setname_np(scribe->thread, "history");
-    return r;
-}
-
 int scribe_new(struct store *store, bool check_first, void (*wake)(void *arg), void *arg,
                struct scribe **ret)
 {
@@ -234,7 +216,8 @@ int scribe_new(struct store *store, bool check_first, void (*wake)(void *arg), v
         scribe->durable_at = FAR_AWAY_MS;
         (void)pthread_mutex_init(&scribe->lock, NULL);
         scribe->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-        r = scribe->event_fd < 0 ? -errno : start_thread(scribe);
+        r = scribe->event_fd < 0 ? -errno
+                                 : thread_start("history", STACK_LEN, run, scribe, &scribe->thread);
     }
     if (r < 0) {
         store_close(store);
