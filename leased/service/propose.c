@@ -5,6 +5,7 @@
 
 #include "common/digest.h"
 #include "common/mem.h"
+#include "leased/engine/replica.h"
 #include "leased/service/internal.h"
 
 #define REQUEST_ID_MIN 16
@@ -57,6 +58,18 @@ static struct service_request *pending_take(struct pending *pending)
     return request;
 }
 
+/* The engine did. A replica may pass on what another one has said; of that one's disk we know nothing. */
+static void refuse(struct service *service, struct service_request *request, int r)
+{
+    bool ailing = (r == -ENOSPC || r == -EIO) && *service->health;
+    struct engine_status status;
+
+    engine_get_status(service->deps.engine, &status);
+    if (status.health == 0 && engine_is_replica(service->deps.engine))
+        ailing = false;
+    service_refuse(request, r, ailing ? "%s" : NULL, service->health);
+}
+
 static void proposed(int r, const struct fsm_outcome *outcome, void *arg)
 {
     struct pending *pending = arg;
@@ -67,9 +80,7 @@ static void proposed(int r, const struct fsm_outcome *outcome, void *arg)
     if (!request)
         return;
     if (r < 0) {
-        bool ailing = (r == -ENOSPC || r == -EIO) && *service->health;
-
-        service_refuse(request, r, ailing ? "%s" : NULL, service->health);
+        refuse(service, request, r);
     } else if (outcome->code == FSM_NOT_FOUND && request->scope != SCOPE_ALL) {
         /* What was and what never was look the same to whom it never belonged. */
         service_refuse(request, FSM_NOT_FOUND, NULL);
@@ -189,7 +200,7 @@ static void confirmed(int r, void *arg)
     if (!request)
         return;
     if (r < 0) {
-        service_refuse(request, r, NULL);
+        refuse(service, request, r);
         return;
     }
     request->fresh = true;
