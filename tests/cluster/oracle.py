@@ -54,7 +54,9 @@ class Oracle:
             self.leaving.pop(e['lease'], None)
         elif e['ev'] == 'failed':
             self.failed.append(e)
-            self.unanswered.discard(e.get('job'))
+            # Of an attempt before, that had no answer, a refusal says nothing.
+            if not any(r.get('job') == e.get('job') for r in self.retried):
+                self.unanswered.discard(e.get('job'))
 
     def check(self, listed, may_fail=()):
         """listed: the leases that are not free, by id, as leased shows them now. may_fail: codes of errors that are in order."""

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Cuts, pauses, clocks and kills under load: no lease is lost, doubled or ended early, and all of it heals by itself."""
+"""Cuts, pauses, clocks, full disks and kills under load: no lease is lost, doubled or ended early, and all of it heals by itself."""
 import datetime
 import glob
 import json
@@ -10,6 +10,7 @@ import time
 import lib
 from replicas import Expiry, ReplicasCase
 
+FOLDER = '/var/lib/xce/leased'
 FAKETIME = 'usr/lib/*/faketime/libfaketime.so.1'
 
 
@@ -35,7 +36,7 @@ class FaultCase(ReplicasCase):
 
     def begin(self, **settings):
         """Clients that go on until end(), and leases with a ttl beside them."""
-        self.expiry = Expiry(self)
+        self.expiry = Expiry(self, may_end=(0, 4, 5, 6) if 'resource_exhausted' in self.may_fail else (0, 4, 5))
         self.clients = self.load(clients=6, pause=20, **settings)
         self.clients.wait_acquired(20)
 
@@ -216,6 +217,105 @@ class Clocks(FaultCase):
         self.assertEqual(self.names(lease['uid'])[0], lease['name'])
         self.end()
         self.release(lease)
+
+
+class Disks(FaultCase):
+    """/var/lib/xce/leased of each replica is a small file system of its own, which fills."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        for host in cls.names_of:
+            cls.cluster.run(host, 'systemctl', 'stop', 'leased')
+            cls.cluster.mount_small(host, FOLDER, 128 << 20)
+            done = cls.cluster.run(host, 'systemctl', 'start', 'leased')
+            if done.returncode != 0:
+                raise AssertionError(f'{host}: leased on a disk of its own: {done.stderr}')
+
+    def fill(self, host):
+        """Also what has become free since the last time; nothing of the filler is given back meanwhile."""
+        script = 'for bs in 1M 4k; do dd if=/dev/zero of="$1/filler" oflag=append conv=notrunc bs=$bs 2>/dev/null; done; true'
+        self.ok(host, 'sh', '-c', script, 'sh', FOLDER)
+
+    def empty(self, *hosts):
+        for host in hosts:
+            self.ok(host, 'rm', '-f', f'{FOLDER}/filler')
+        self.wait(lambda: not any(self.health(h) for h in hosts), 60, lambda: f'all go on: {[self.health(h) for h in hosts]}')
+
+    def health(self, host):
+        return self.status(host).get('health') or ''
+
+    def ask_each(self):
+        """(exit code, what was said) of an acquire of each replica, all at once."""
+        words = [('env', f'XCE_SERVER={c}:7623', 'leasectl', '--timeout', '3s', 'acquire', '--pool', 'main', '--nodes', 'n1',
+                  '--job', f'ask-{self.next_number()}') for c in self.names_of]
+        asked = [self.cluster.start_in('n1', *w, stdout=-1, stderr=-1) for w in words]
+        return [(process.communicate(timeout=60)[1], process.returncode)[::-1] for process in asked]
+
+    def write_until(self, condition, full, seconds, what):
+        """Grow the log, by 200 KiB a time, with batches of leases for nodes that there are not, until condition()."""
+        nodes = ','.join(f'{"x" * 50}{i}' for i in range(20))
+        end, codes = time.monotonic() + seconds, []
+        while not condition():
+            if time.monotonic() > end:
+                self.fail(f'not within {seconds} s: {what}: {[self.status(c) for c in self.names_of]}')
+            for host in full:
+                self.fill(host)  # a snapshot of its own has made room
+            asked = [self.cluster.start_in('n1', 'leasectl', '--timeout', '3s', 'acquire', '--pool', 'main', '--count', '200', '--nodes',
+                                           nodes, '--job', f'none-{self.next_number()}-%i', stdout=-1, stderr=-1) for _ in range(10)]
+            for process in asked:
+                said = process.communicate(timeout=60)
+                self.assertIn(process.returncode, (3, 4, 5, 6), said)
+                codes.append(process.returncode)
+        print(f'{what}: {codes.count(3) // 5} MiB of log in {len(codes)} requests', flush=True)
+
+    def restarts(self):
+        return [self.ok(c, 'systemctl', 'show', '-P', 'NRestarts', 'leased') for c in self.names_of]
+
+    def one(self, host):
+        self.begin(keep=20)
+        self.addCleanup(self.empty, host)
+        self.fill(host)
+        self.write_until(lambda: self.health(host), [host], 90, f'{host} says that its disk is full')
+        self.assertIn(FOLDER, self.health(host))
+        self.assertNotEqual(self.leader(self.others(host)), host, 'one that can not write leads')
+        # Clients and the node that were there are elsewhere by now; who insists is told why.
+        done = self.through(host, '--timeout', '3s', 'acquire', '--pool', 'main', '--job', f'there-{self.next_number()}', '--nodes', 'n1')
+        self.assertEqual(done.returncode, 4, done.stdout + done.stderr)
+        self.assertIn(FOLDER, done.stderr)
+        self.release(self.acquire('--nodes', 'n1'))
+        self.clients.wait_going()
+        self.empty(host)
+        self.end()
+
+    def test_of_one_replica(self):
+        restarts = self.restarts()
+        leader = self.leader()
+        for host in (leader, *self.others(leader)[:lib.count(0, 2)]):
+            self.one(host)
+        self.assertEqual(self.restarts(), restarts, 'by themselves, without a restart')
+
+    def test_of_two_replicas(self):
+        restarts = self.restarts()
+        leader = self.leader()
+        full = (leader, self.others(leader)[0])
+        # A majority without room is the one thing that clients are told of.
+        self.may_fail = ('resource_exhausted',)
+        self.begin(keep=20)
+        self.addCleanup(self.empty, *full)
+        refused = []
+
+        def nobody_grants():
+            refused.append(self.ask_each())
+            return all(code in (4, 5, 6) for answers in refused[-2:] for code, _ in answers) and len(refused) > 1
+
+        for host in full:
+            self.fill(host)
+        self.write_until(nobody_grants, full, 120, 'nothing is granted where a majority can not write it')
+        print(*(f'{host}: exit {code}: {said.strip()}' for host, (code, said) in zip(self.names_of, refused[-1])), sep='\n', flush=True)
+        self.empty(*full)
+        self.end()
+        self.assertEqual(self.restarts(), restarts, 'by themselves, without a restart')
 
 
 class Kills(FaultCase):
