@@ -161,7 +161,8 @@ class Node:
     """A node as leased sees it: a session that says what a test wants said."""
 
     def __init__(self, client, name="n1", machine="1" * 32, boot="a" * 32, clean=False, resume=0, incarnation=b"",
-                 ready=True, clean_reports=True):
+                 ready=True, clean_reports=True, beats=None):
+        """beats: seconds after which it says each time that it is alive; None: it speaks when it has something to say."""
         self.m = client.m["node"]
         self.name, self.auto_ready, self.auto_clean = name, ready, clean_reports
         self.up = queue.Queue()
@@ -174,6 +175,14 @@ class Node:
         self.call = client.node.Session(iter(self.up.get, None))
         self.thread = threading.Thread(target=self._read, daemon=True)
         self.thread.start()
+        if beats:
+            threading.Thread(target=self._beat, args=(beats,), daemon=True).start()
+
+    def _beat(self, seconds):
+        with self.news:
+            while not self.news.wait_for(lambda: self.ended, seconds):
+                if self.welcome:
+                    self.beat()
 
     def _read(self):
         try:

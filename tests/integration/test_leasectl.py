@@ -65,7 +65,7 @@ class LeasectlTest(unittest.TestCase):
     def node(self, name="n1", **more):
         if not self.nodes:
             self.client = self.leased.client()
-        node = peer.Node(self.client, name, **more).wait(lambda n: n.welcome, what="welcome")
+        node = peer.Node(self.client, name, **{"beats": 0.3, **more}).wait(lambda n: n.welcome, what="welcome")
         self.nodes.append(node)
         peer.until(lambda: self.json("node", "show", name)["state"] == "ready", what="node ready")
         return node
