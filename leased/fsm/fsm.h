@@ -173,6 +173,8 @@ struct fsm_restored {
     int64_t wall_ms;
     uint32_t gap;   /* epochs that each uid leaves out */
     uint32_t least; /* all gaps: what the epochs of a new uid begin above */
+    /* Of which nodes had leases since the backup, and which are in no pool: nobody would prove them clean. first 0 = none */
+    struct fsm_range unpooled;
 };
 
 void fsm_get_restored(const struct fsm *fsm, struct fsm_restored *ret);

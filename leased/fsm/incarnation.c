@@ -73,7 +73,7 @@ static void await_node(struct fsm *fsm, struct node *node)
 {
     node->pub.session = ++fsm->last_session;
     node->pub.watermark = 0;
-    node->epochs_told = false;
+    node->epochs_told = node->epochs_begun = node->epochs_again = false;
     if (node->admin == ADMIN_NONE)
         node_set_reason(fsm, node, "not heard since a backup was restored", NULL);
     node_set(fsm, node, HEALTH_LOST, node->admin);
@@ -101,6 +101,7 @@ void apply_restore(struct fsm *fsm, const Xce__V1__Command *command, struct fsm_
     fsm->restored.times++;
     fsm->restored.waits = true;
     fsm->restored.wall_ms = fsm->wall_ms;
+    fsm->restored.unpooled = (struct fsm_range){0, 0};
     memcpy(fsm->incarnation, restore->incarnation.data, sizeof(fsm->incarnation));
     fsm->revision = leap(fsm->revision, restore->above);
     fsm->last_lease = leap(fsm->last_lease, restore->above);
@@ -191,6 +192,14 @@ static uint32_t epoch_of_lost(const struct fsm *fsm, uint32_t known, uint32_t to
     return fsm->restored.waits || told > known ? told : add(known, 1);
 }
 
+static void note_unpooled(struct fsm_range *range, uint32_t uid)
+{
+    if (!range->first || uid < range->first)
+        range->first = uid;
+    if (uid > range->last)
+        range->last = uid;
+}
+
 static void take_epoch(struct fsm *fsm, struct node *node, uint32_t uid, uint32_t epoch)
 {
     struct pool *pool = pool_of_uid(fsm, uid);
@@ -198,6 +207,8 @@ static void take_epoch(struct fsm *fsm, struct node *node, uint32_t uid, uint32_
     uint32_t i;
 
     if (!pool) {
+        if ((uint64_t)epoch + fsm->restored.gap > floor_get(fsm, uid))
+            note_unpooled(&fsm->restored.unpooled, uid);
         floor_set(fsm, uid, epoch);
         return;
     }
@@ -227,18 +238,23 @@ bool incarnation_report(struct fsm *fsm, struct node *node, const Xce__V1__CmdRe
             return false;
     for (size_t i = 0; i < report->n_epochs; i++)
         take_epoch(fsm, node, report->epochs[i]->uid, report->epochs[i]->epoch);
+    node->epochs_begun = !report->epochs_done;
     if (!report->epochs_done)
         return true;
-    node->epochs_told = true;
+    node->epochs_told = !node->epochs_again;
+    node->epochs_again = false;
     node_trust_if_clean(fsm, node);
     return true;
 }
 
 void incarnation_ask_again(struct fsm *fsm)
 {
+    if (fsm->restored.waits)
+        fsm->restored.unpooled = (struct fsm_range){0, 0}; /* they will say */
     for (size_t i = 0; fsm->restored.waits && i < fsm->n_nodes; i++) {
         struct node *node = fsm->nodes[i];
 
+        node->epochs_again |= node->epochs_begun;
         if (!node->epochs_told)
             continue;
         node->epochs_told = false;
@@ -372,8 +388,14 @@ void apply_confirm(struct fsm *fsm, const Xce__V1__Command *command, struct fsm_
         fsm_fail(outcome, FSM_PRECONDITION, "not yet: waits for %s", what);
         return;
     }
+    if (fsm->restored.unpooled.first) {
+        fsm_fail(outcome, FSM_PRECONDITION,
+                 "since the backup nodes had leases of uids from %" PRIu32 " to %" PRIu32
+                 " that are in no pool: make their pools again, with the same ranges",
+                 fsm->restored.unpooled.first, fsm->restored.unpooled.last);
+        return;
+    }
     fsm->restored.waits = false;
-    floors_leap(fsm); /* of uids that nodes told of and that are in no pool */
     (void)witness_free(fsm, FREES_AT_ONCE);
 }
 
@@ -388,8 +410,22 @@ void incarnation_put(struct encoder *e, const struct fsm *fsm)
     put_i64(e, fsm->restored.wall_ms);
     put_u32(e, fsm->restored.gap);
     put_u32(e, fsm->restored.least);
+    put_u32(e, fsm->restored.unpooled.first);
+    put_u32(e, fsm->restored.unpooled.last);
     for (size_t i = 0; i < fsm->n_nodes; i++)
-        put_u8(e, fsm->nodes[i]->epochs_told);
+        put_u8(e, (uint8_t)(fsm->nodes[i]->epochs_told | fsm->nodes[i]->epochs_begun << 1 |
+                            fsm->nodes[i]->epochs_again << 2));
+}
+
+static void get_told(struct decoder *d, struct node *node)
+{
+    uint8_t told = get_u8(d);
+
+    node->epochs_told = told & 1;
+    node->epochs_begun = told & 2;
+    node->epochs_again = told & 4;
+    if (told > 6 || told == 4 || told == 3 || told == 5)
+        (void)decoder_fail(d, "what a node has told can not be");
 }
 
 void incarnation_get(struct decoder *d, struct fsm *fsm)
@@ -401,11 +437,14 @@ void incarnation_get(struct decoder *d, struct fsm *fsm)
     fsm->restored.wall_ms = get_span(d, COMMAND_TIME_MAX);
     fsm->restored.gap = get_u32(d);
     fsm->restored.least = get_u32(d);
+    fsm->restored.unpooled.first = get_u32(d);
+    fsm->restored.unpooled.last = get_u32(d);
     for (size_t i = 0; i < fsm->n_nodes; i++)
-        fsm->nodes[i]->epochs_told = get_bool(d);
+        get_told(d, fsm->nodes[i]);
     if (!d->wrong &&
         (!fsm->restored.times || fsm->restored.revision > fsm->revision ||
          fsm->restored.backup >= fsm->restored.revision || fsm->restored.gap < INCARNATION_GAP ||
-         fsm->restored.gap > INCARNATION_GAP_MAX || fsm->restored.least < fsm->restored.gap))
+         fsm->restored.gap > INCARNATION_GAP_MAX || fsm->restored.least < fsm->restored.gap ||
+         fsm->restored.unpooled.first > fsm->restored.unpooled.last))
         (void)decoder_fail(d, "the restore of this state can not be");
 }

@@ -82,7 +82,8 @@ struct node {
     enum node_health health;
     enum node_admin admin;
     uint64_t verb_revision; /* of the last drain or cordon: forget wants a watermark past it */
-    bool epochs_told;       /* since the last restore, which epochs it has seen (incarnation.h) */
+    /* Since the last restore, which epochs it has seen (incarnation.h): all; or some in this session; or it has to again. */
+    bool epochs_told, epochs_begun, epochs_again;
     int64_t blocked_ms[FSM_NODE_BLOCKS]; /* when it blocked uids, oldest first */
     uint32_t n_blocked;
 

@@ -333,6 +333,7 @@ class UnderALivingNode(Base):
         lease = self.client.acquire(wait=True, pool=b"late", timeout=20).leases[0]
         self.put_back()
         peer.until(lambda: not self.restored()["awaited"], seconds=30, what="the node to be clean")
+        self.refused("uids from %d to %d that are in no pool" % (lease.uid, lease.uid), "cluster", "confirm", "n1")
         self.client.create_pool(name=b"late", first=FIRST + COUNT * 65536, count=4, cooldown_ms=1000)
         lost = peer.until(lambda: [l for l in self.ctl("list", "--all")["leases"] if l["uid"] == lease.uid],
                           what="the lease that the node had in it")[0]

@@ -289,12 +289,12 @@ static void set(struct world *w, size_t which, const struct fsm_pool *pool)
     world_tell(w, &command);
 }
 
-static void retire(struct world *w, size_t which)
+static void retire(struct world *w, const char *name)
 {
     Xce__V1__CmdPoolRetire cmd = XCE__V1__CMD_POOL_RETIRE__INIT;
     Xce__V1__Command command = XCE__V1__COMMAND__INIT;
 
-    cmd.name = sim_bytes(pool_names[which]);
+    cmd.name = sim_bytes(name);
     command.kind_case = XCE__V1__COMMAND__KIND_POOL_RETIRE;
     command.pool_retire = &cmd;
     world_tell(w, &command);
@@ -322,7 +322,7 @@ void client_pool(struct world *w)
     else if (pool->n_blocked && chance(w, 60))
         unblock(w, which, pool->blocked[roll(w, pool->n_blocked)].uid);
     else if (chance(w, 15))
-        retire(w, which);
+        retire(w, pool_names[which]);
     else
         set(w, which, pool);
 }
@@ -367,12 +367,39 @@ void client_restored(struct world *w)
     }
 }
 
+static const char *late_name(char name[static 16], uint32_t i)
+{
+    snprintf(name, 16, "late%u", i);
+    return name;
+}
+
+/* Of a pool that the backup does not know: a uid at a time, as the cluster names them. */
+static void create_late(struct world *w, uint32_t uid)
+{
+    Xce__V1__CmdRange range = XCE__V1__CMD_RANGE__INIT;
+    Xce__V1__CmdPoolSettings settings = XCE__V1__CMD_POOL_SETTINGS__INIT;
+    Xce__V1__CmdPoolCreate cmd = XCE__V1__CMD_POOL_CREATE__INIT;
+    Xce__V1__Command command = XCE__V1__COMMAND__INIT;
+    char name[16];
+
+    range.first = range.last = uid;
+    settings.cooldown_ms = 1000;
+    cmd.name = sim_bytes(late_name(name, uid - SIM_FIRST));
+    cmd.range = &range;
+    cmd.directory_none = true;
+    cmd.settings = &settings;
+    command.kind_case = XCE__V1__COMMAND__KIND_POOL_CREATE;
+    command.pool_create = &cmd;
+    world_tell(w, &command);
+}
+
 void client_confirm(struct world *w)
 {
     Xce__V1__CmdConfirm confirm = XCE__V1__CMD_CONFIRM__INIT;
     Xce__V1__Command command = XCE__V1__COMMAND__INIT;
     ProtobufCBinaryData nodes[SIM_NODES];
     struct fsm_restored restored;
+    char name[16];
 
     fsm_get_restored(w->fsm, &restored);
     if (!restored.waits)
@@ -386,13 +413,14 @@ void client_confirm(struct world *w)
     confirm.nodes = nodes;
     command.kind_case = XCE__V1__COMMAND__KIND_CONFIRM;
     command.confirm = &confirm;
+    if (restored.unpooled.first && (w->healing || chance(w, 60))) /* or it is forgotten */
+        create_late(w, restored.unpooled.first);
     world_tell(w, &command);
     fsm_get_restored(w->fsm, &restored);
     if (restored.waits)
         return;
     w->n_confirmed++;
-    /* What is in no pool by then nobody looks for: that is the administrator's to see to (decision 14, price). */
     for (uint32_t i = 0; i < SIM_UIDS; i++)
-        for (int n = 0; n < SIM_NODES && !w->lives[i].in_pool; n++)
-            w->nodes[n].files[i] = 0;
+        if (fsm_pool(w->fsm, late_name(name, i)))
+            retire(w, name);
 }

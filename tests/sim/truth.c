@@ -235,12 +235,12 @@ static bool waits(const struct world *w)
     return restored.waits;
 }
 
-/* Above all that the uid ever had: no name is given twice, and nodes act on no lower one. */
+/* No name is given twice, in no incarnation. */
 static void note_epoch(struct world *w, const struct fsm_lease *lease, uint32_t i)
 {
-    if (lease->epoch <= w->epochs[i][w->n_grants[i]])
-        violated(w, "uid %u gets epoch %u, it had %" PRIu64 " before", lease->uid, lease->epoch,
-                 w->epochs[i][w->n_grants[i]]);
+    for (uint64_t n = 1; n <= w->n_grants[i]; n++)
+        if (w->epochs[i][n] == lease->epoch)
+            violated(w, "uid %u gets epoch %u, which it had before", lease->uid, lease->epoch);
     w->epochs[i][++w->n_grants[i]] = lease->epoch;
     w->over |= w->n_grants[i] + 1 >= SIM_EPOCHS;
 }
@@ -251,7 +251,7 @@ static void granted(struct world *w, const struct fsm_lease *lease, struct sim_l
 {
     if (waits(w))
         violated(w, "uid %u is granted before the nodes are confirmed", lease->uid);
-    if (!life->leapt && lease->epoch != life->epoch + 1)
+    if (life->leapt ? lease->epoch <= life->epoch : lease->epoch != life->epoch + 1)
         violated(w, "uid %u goes from epoch %" PRIu64 " to %u", lease->uid, life->epoch,
                  lease->epoch);
     note_epoch(w, lease, i);

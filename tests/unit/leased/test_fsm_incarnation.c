@@ -335,7 +335,13 @@ static void incarnation_a_pool_of_after_the_backup_is_made_again(void **state)
     assert_int_equal(kit_epoch(&kit, "n1", uid, 2, true), FSM_OK);
     kit_watermarks(&kit);
     assert_int_equal(kit_node(&kit, "n1")->state, NODE_READY);
+    /* Nobody would prove it clean: not confirmed before it is in a pool. */
+    assert_int_equal(kit_confirm(&kit, "n1,n2"), FSM_PRECONDITION);
+    assert_non_null(strstr(kit.out.message, "that are in no pool"));
+    assert_int_equal(restored().unpooled.first, uid);
+    assert_int_equal(restored().unpooled.last, uid);
     assert_int_equal(kit_pool_create(&kit, "late", uid, uid + 1), FSM_OK);
+    assert_int_equal(restored().unpooled.first, 0);
     assert_int_equal(kit_node(&kit, "n1")->state, NODE_UNKNOWN);
     assert_int_equal(kit_confirm(&kit, "n1,n2"), FSM_PRECONDITION);
     assert_int_equal(kit_epoch(&kit, "n1", uid, 2, true), FSM_OK);
@@ -347,6 +353,39 @@ static void incarnation_a_pool_of_after_the_backup_is_made_again(void **state)
 }
 
 /* Its pool is gone in the backup, was made again after it, and is missing once more. */
+/* What it said of the pool's uids before there was one has to be said again, also if it had not yet said all. */
+static void incarnation_a_pool_made_while_a_node_reports_is_reported_once_more(void **state)
+{
+    uint32_t uid = UID + 100;
+
+    backup = kit_backup(&kit);
+    kit_restore(&kit, &backup, 'b');
+    kit_hello(&kit, "n1", "machine-1", "boot-1", true);
+    assert_int_equal(kit_epoch(&kit, "n1", uid, 2, false), FSM_OK);
+    assert_int_equal(kit_pool_create(&kit, "late", uid, uid + 1), FSM_OK);
+    assert_int_equal(kit_epoch(&kit, "n1", 0, 0, true), FSM_OK);
+    assert_true(fsm_wants_epochs(kit.fsm, kit_node(&kit, "n1")));
+    kit_hello(&kit, "n1", "machine-1", "boot-1", true);
+    assert_int_equal(kit_epoch(&kit, "n1", uid, 2, true), FSM_OK);
+    assert_false(fsm_wants_epochs(kit.fsm, kit_node(&kit, "n1")));
+    assert_int_equal(fsm_lease_of_uid(kit.fsm, uid)->epoch, 2);
+}
+
+/* Epochs that the backup knows of, of pools that are gone, want none. */
+static void incarnation_epochs_of_a_pool_that_is_gone_do_not_hold_it_up(void **state)
+{
+    kit_finish(&kit, kit_active(&kit, "n1"));
+    kit_pool_retire(&kit, KIT_POOL);
+    backup = kit_backup(&kit);
+    kit_restore(&kit, &backup, 'b');
+    kit_hello(&kit, "n1", "machine-1", "boot-1", true);
+    kit_epoch(&kit, "n1", UID, 1, true);
+    come_back("n2", "machine-2");
+    kit_watermarks(&kit);
+    assert_int_equal(restored().unpooled.first, 0);
+    assert_int_equal(kit_confirm(&kit, "n1,n2"), FSM_OK);
+}
+
 static void incarnation_epochs_of_no_pool_are_kept_and_leap(void **state)
 {
     kit_finish(&kit, kit_active(&kit, "n1"));
@@ -521,6 +560,8 @@ int main(void)
         test(incarnation_an_epoch_that_can_not_be_is_not_believed),
         test(incarnation_a_blocked_uid_that_a_node_holds_is_leased_then_aside_again),
         test(incarnation_a_pool_of_after_the_backup_is_made_again),
+        test(incarnation_a_pool_made_while_a_node_reports_is_reported_once_more),
+        test(incarnation_epochs_of_a_pool_that_is_gone_do_not_hold_it_up),
         test(incarnation_epochs_of_no_pool_are_kept_and_leap),
         test(incarnation_a_node_that_comes_late_still_tells_its_epochs),
         test(incarnation_another_machine_of_the_name_tells_its_own_epochs),
