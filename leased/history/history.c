@@ -220,10 +220,22 @@ static void follow_anew(struct history *history, const uint8_t *incarnation)
     add_mark(history, FEED_INCARNATION, 0, 0);
 }
 
+/* When the list was made: by our clock, but not before what is in it, by the clocks of those who led. */
+static int64_t list_time(history_next_fn next, void *arg)
+{
+    int64_t wall_ms = clock_wall_ms();
+    const struct fsm_lease *lease = next ? next(0, arg) : NULL;
+
+    for (; lease; lease = next(lease->id, arg))
+        if (lease->changed_wall_ms >= wall_ms)
+            wall_ms = lease->changed_wall_ms + 1;
+    return wall_ms;
+}
+
 /* All leases of the state; what history believes to be held and is not among them has ended unseen. */
 static void take_list(struct history *history, uint64_t revision, history_next_fn next, void *arg)
 {
-    int64_t wall_ms = clock_wall_ms();
+    int64_t wall_ms = list_time(next, arg);
     const struct fsm_lease *lease = next ? next(0, arg) : NULL;
 
     for (; lease; lease = next(lease->id, arg))

@@ -473,6 +473,7 @@ struct listing {
     uint64_t first, last;
     struct fsm_lease lease;
     struct fsm_member members[2];
+    int64_t changed_wall_ms;
 };
 
 static const struct fsm_lease *next_listed(uint64_t after, void *arg)
@@ -484,13 +485,14 @@ static const struct fsm_lease *next_listed(uint64_t after, void *arg)
         return NULL;
     fill(&listing->lease, listing->members, id, 5, LEASE_ACTIVE);
     listing->lease.granted_wall_ms = WALL + 1000 * (int64_t)id;
+    listing->lease.changed_wall_ms = listing->changed_wall_ms;
     return &listing->lease;
 }
 
 static void history_moved_aside_says_what_it_does_not_know(void **state)
 {
     struct fixture *fx = *state;
-    struct listing listing = {fx, 38, 40, {0}, {{0}}};
+    struct listing listing = {fx, 38, 40, {0}, {{0}}, 0};
 
     live(fx, 1, 5);
     close_history(fx);
@@ -509,10 +511,27 @@ static void history_moved_aside_says_what_it_does_not_know(void **state)
     assert_int_equal(sql_number(fx, "SELECT count(*) FROM gap"), 1);
 }
 
+/* The leader's clock is two hours ahead of ours, and so is the end of what was missed. */
+static void history_gap_reaches_to_what_was_listed_by_any_clock(void **state)
+{
+    struct fixture *fx = *state;
+    struct listing listing = {fx, 2, 3, {0}, {{0}}, 0};
+    int64_t ahead = clock_wall_ms() + 7200000;
+
+    tell(fx, 1, 5, LEASE_GRANTED, 0);
+    listing.changed_wall_ms = ahead;
+    history_restored(fx->history, fx->incarnation, 500, next_listed, &listing);
+    assert_int_equal(who(fx, UID_FIRST + 4, ahead), 0);
+    assert_non_null(strstr(fx->note, "not known"));
+    assert_int_equal(who(fx, UID_FIRST + 4, ahead + 1), 0);
+    assert_string_equal(fx->note, "");
+    fx->revision = 500;
+}
+
 static void history_that_missed_changes_closes_what_is_gone(void **state)
 {
     struct fixture *fx = *state;
-    struct listing listing = {fx, 2, 3, {0}, {{0}}};
+    struct listing listing = {fx, 2, 3, {0}, {{0}}, 0};
 
     for (uint64_t id = 1; id <= 3; id++)
         tell(fx, id, 5, LEASE_GRANTED, 0);
@@ -534,7 +553,7 @@ static void history_that_missed_changes_closes_what_is_gone(void **state)
 static void history_of_a_restored_backup_keeps_both_stories(void **state)
 {
     struct fixture *fx = *state;
-    struct listing listing = {fx, 2, 3, {0}, {{0}}};
+    struct listing listing = {fx, 2, 3, {0}, {{0}}, 0};
 
     for (uint64_t id = 1; id <= 6; id++)
         tell(fx, id, 5, LEASE_GRANTED, 0);
@@ -558,7 +577,7 @@ static void history_of_a_restored_backup_keeps_both_stories(void **state)
 static void history_of_an_older_copy_of_the_state_begins_anew(void **state)
 {
     struct fixture *fx = *state;
-    struct listing listing = {fx, 1, 2, {0}, {{0}}};
+    struct listing listing = {fx, 1, 2, {0}, {{0}}, 0};
 
     for (uint64_t id = 1; id <= 6; id++)
         tell(fx, id, 5, LEASE_GRANTED, 0);
@@ -785,6 +804,7 @@ int main(void)
         TEST(history_told_again_after_a_restart_is_the_same),
         TEST(history_killed_is_filled_from_the_log),
         TEST(history_moved_aside_says_what_it_does_not_know),
+        TEST(history_gap_reaches_to_what_was_listed_by_any_clock),
         TEST(history_that_missed_changes_closes_what_is_gone),
         TEST(history_of_a_restored_backup_keeps_both_stories),
         TEST(history_of_an_older_copy_of_the_state_begins_anew),
