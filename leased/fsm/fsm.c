@@ -358,6 +358,11 @@ int fsm_apply(struct fsm *fsm, const uint8_t *bytes, size_t len, const struct fs
 
 /* ---- queries ---- */
 
+uint64_t fsm_last_lease(const struct fsm *fsm)
+{
+    return fsm->last_lease;
+}
+
 uint64_t fsm_revision(const struct fsm *fsm)
 {
     return fsm->revision;

@@ -116,6 +116,9 @@ const uint8_t *fsm_incarnation(const struct fsm *fsm); /* 16 bytes */
 /* When CmdTick would next have something to do, cluster time; INT64_MAX = nothing. O(1). */
 int64_t fsm_next_due_ms(const struct fsm *fsm);
 
+/* The highest id that was ever given to a lease; 0 = none. */
+uint64_t fsm_last_lease(const struct fsm *fsm);
+
 /* Leases that are not free. NULL = no such. */
 const struct fsm_lease *fsm_lease(const struct fsm *fsm, uint64_t id);
 const struct fsm_lease *fsm_lease_of_uid(const struct fsm *fsm, uint32_t uid);

@@ -36,7 +36,8 @@ static bool has_period(const struct history_outline *outline, int64_t number)
     return false;
 }
 
-static int check_outline(const struct history_outline *theirs, uint64_t newest, char *why)
+static int check_outline(const struct history_outline *theirs, const struct plan_newest *newest,
+                         char *why)
 {
     if (theirs->n_periods > PLAN_PERIODS_MAX || theirs->n_gaps > PLAN_PERIODS_MAX)
         return refuse(why, -EBADMSG, "it names more than %d periods or gaps", PLAN_PERIODS_MAX);
@@ -45,9 +46,11 @@ static int check_outline(const struct history_outline *theirs, uint64_t newest, 
 
         if (period->number == 0 || (i > 0 && period[-1].number >= period->number))
             return refuse(why, -EBADMSG, "its periods are not in order");
-        if (period->last_lease > HISTORY_LEASE_MAX)
-            return refuse(why, -EBADMSG, "a lease has no number like %" PRIu64, period->last_lease);
-        if (period->revision > newest)
+        if (period->last_lease > HISTORY_LEASE_MAX || period->last_lease > newest->lease)
+            return refuse(why, -EBADMSG,
+                          "it speaks of lease %" PRIu64 ", which nobody was granted yet",
+                          period->last_lease);
+        if (period->revision > newest->revision)
             return refuse(why, -EBADMSG,
                           "it speaks of revision %" PRIu64 ", which has not come yet",
                           period->revision);
@@ -181,8 +184,8 @@ static uint64_t id_of(const struct plan *plan, const struct history_gap *gap)
 }
 
 int plan_make(const struct history_gap *gap, const struct history_outline *ours,
-              const struct history_outline *theirs, uint64_t newest, struct plan *ret,
-              char why[static PLAN_WHY_MAX])
+              const struct history_outline *theirs, const struct plan_newest *newest,
+              struct plan *ret, char why[static PLAN_WHY_MAX])
 {
     const struct history_period *period = period_of(ours, gap->period), *target;
     int r = check_outline(theirs, newest, why);

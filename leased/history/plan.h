@@ -26,11 +26,16 @@ struct plan {
     size_t n_rest;
 };
 
-/* How the gap, one of ours, is filled with theirs. newest: no revision of the cluster is beyond.
+/* What has not come yet, with some room: who is asked may be ahead of us. */
+struct plan_newest {
+    uint64_t revision, lease;
+};
+
+/* How the gap, one of ours, is filled with theirs.
  * 0, to be freed with plan_done; -ENOENT they know no more than we, or not yet; -EBADMSG that is no outline. why says. */
 int plan_make(const struct history_gap *gap, const struct history_outline *ours,
-              const struct history_outline *theirs, uint64_t newest, struct plan *ret,
-              char why[static PLAN_WHY_MAX]);
+              const struct history_outline *theirs, const struct plan_newest *newest,
+              struct plan *ret, char why[static PLAN_WHY_MAX]);
 /* All zero is fine. */
 void plan_done(struct plan *plan);
 

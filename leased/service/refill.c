@@ -18,8 +18,9 @@
 #define RETRY_MS     2000
 #define RETRY_MAX_MS 600000
 /* Another replica may have heard of changes that have not come here yet. */
-#define AHEAD_MAX (1u << 20)
-#define ARENA_MAX (16u << 20)
+#define AHEAD_MAX        (1u << 20)
+#define AHEAD_LEASES_MAX (1u << 16)
+#define ARENA_MAX        (16u << 20)
 
 struct refill {
     struct service *service; /* NULL: it is over, and goes when what is under way has come back */
@@ -319,8 +320,11 @@ static void theirs_came(int r, const uint8_t *bytes, size_t len, const char *why
     if (r == 0 && (r = past_wire_take_outline(&refill->arena, bytes, len, &theirs, &err)) < 0)
         why = err.text;
     if (r == 0) {
-        r = plan_make(gap_of(refill), &refill->ours, &theirs,
-                      fsm_revision(service_fsm(refill->service)) + AHEAD_MAX, &refill->plan, room);
+        const struct fsm *fsm = service_fsm(refill->service);
+        const struct plan_newest newest = {fsm_revision(fsm) + AHEAD_MAX,
+                                           fsm_last_lease(fsm) + AHEAD_LEASES_MAX};
+
+        r = plan_make(gap_of(refill), &refill->ours, &theirs, &newest, &refill->plan, room);
         why = room;
     }
     pb_arena_reset(&refill->arena);

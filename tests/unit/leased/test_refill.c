@@ -22,9 +22,10 @@
 #define WALL      1700000000000 /* when revision 0 was */
 #define STEPS     4000
 #define UIDS      40u
-#define NEWEST    1000000u
 
 enum { SOURCE, TARGET, THIRD, N_HISTORIES };
+
+static const struct plan_newest newest = {1000000, 1000000};
 
 /* The state that all follow: the leases that are not free, by uid. */
 struct world {
@@ -364,7 +365,7 @@ static int refill(struct fixture *fx, int source, size_t pages)
     int r;
 
     assert_true(ours->n_gaps > 0);
-    r = plan_make(&gap, ours, outline_of(fx, source), NEWEST, &plan, why);
+    r = plan_make(&gap, ours, outline_of(fx, source), &newest, &plan, why);
     for (size_t i = 0; r == 0 && i < plan.n_parts; i++) {
         const struct plan_part *part = &plan.parts[i];
         uint64_t after = part->after;
@@ -628,8 +629,8 @@ static void refuse_outline(struct history_period *periods, size_t n, struct hist
     struct plan plan;
 
     assert_int_equal(plan_make(&gap, &(struct history_outline){&ours, 1, &gap, 1},
-                               &(struct history_outline){periods, n, gaps, n_gaps}, 1000, &plan,
-                               why),
+                               &(struct history_outline){periods, n, gaps, n_gaps},
+                               &(struct plan_newest){1000, 500}, &plan, why),
                      -EBADMSG);
     if (!strstr(why, word))
         fail_msg("%s", why);
@@ -638,7 +639,7 @@ static void refuse_outline(struct history_period *periods, size_t n, struct hist
 static void plan_of_an_impossible_outline_is_refused(void **state)
 {
     struct history_period twice[] = {period_here(2, 60, 1), period_here(2, 60, 1)};
-    struct history_period ahead = period_here(1, 1001, 1), far = period_here(1, 60, 1ull << 44);
+    struct history_period ahead = period_here(1, 1001, 1), far = period_here(1, 60, 501);
     struct history_period zero = period_here(0, 60, 1), fine = period_here(1, 60, 1);
     struct history_period *many = calloc(PLAN_PERIODS_MAX + 1, sizeof *many);
     struct history_gap empty = {.period = 1, .from_revision = 5, .to_revision = 5};
@@ -648,7 +649,7 @@ static void plan_of_an_impossible_outline_is_refused(void **state)
     refuse_outline(twice, 2, NULL, 0, "order");
     refuse_outline(&zero, 1, NULL, 0, "order");
     refuse_outline(&ahead, 1, NULL, 0, "1001");
-    refuse_outline(&far, 1, NULL, 0, "no number");
+    refuse_outline(&far, 1, NULL, 0, "lease 501");
     refuse_outline(many, PLAN_PERIODS_MAX + 1, NULL, 0, "more than");
     refuse_outline(&fine, 1, &empty, 1, "gap");
     refuse_outline(&fine, 1, &nowhere, 1, "gap");

@@ -36,6 +36,7 @@ enum manner {
     FOREIGN,
     GARBAGE,
     AHEAD,
+    FAR_AHEAD,
     UNREACHABLE,
     SILENT,
 };
@@ -88,6 +89,8 @@ static void answer_packed(struct fixture *fx, const Xce__V1__PastReply *reply)
 static void spoil_outline(const struct fixture *fx, Xce__V1__PastReply *reply)
 {
     if (fx->manner == ENDLESS)
+        reply->periods[0]->last_lease = 60000; /* may be: it could be ahead of us */
+    if (fx->manner == FAR_AHEAD)
         reply->periods[0]->last_lease = HISTORY_LEASE_MAX;
     if (fx->manner == AHEAD)
         reply->periods[0]->revision = 1ull << 60;
@@ -487,6 +490,13 @@ static void refill_service_refuses_revisions_that_have_not_come(void **state)
     refuses(*state, AHEAD);
 }
 
+static void refill_service_refuses_leases_that_nobody_had_yet(void **state)
+{
+    struct fixture *fx = *state;
+
+    refuses(fx, FAR_AHEAD);
+}
+
 static void refill_service_asks_later_whom_it_does_not_reach(void **state)
 {
     struct fixture *fx = *state;
@@ -513,6 +523,7 @@ int main(void)
         TEST(refill_service_refuses_another_story),
         TEST(refill_service_refuses_what_is_no_message),
         TEST(refill_service_refuses_revisions_that_have_not_come),
+        TEST(refill_service_refuses_leases_that_nobody_had_yet),
         TEST(refill_service_asks_later_whom_it_does_not_reach),
     };
 
