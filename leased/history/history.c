@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <sqlite3.h>
 #include <stdio.h>
@@ -49,6 +50,7 @@ struct question {
     history_done_fn done; /* or */
     history_outline_fn outlined;
     struct history_outline outline;
+    bool unlisted; /* a gap was not in the file yet when it was read */
     void *arg;
 };
 
@@ -86,8 +88,8 @@ struct history {
 
     struct question *questions; /* not yet submitted */
     size_t n_running;
-    uint64_t gap_count;
-    uint64_t filling; /* number of the block with a piece; 0 = none is under way */
+    uint64_t gap_count, listed; /* number of the block with the last list */
+    uint64_t filling;           /* number of the block with a piece; 0 = none is under way */
     void (*filled)(int r, void *arg);
     void *filled_arg;
     bool closing;
@@ -246,6 +248,7 @@ static void take_list(struct history *history, uint64_t revision, history_next_f
     history->fed = revision;
     history->gap_count++;
     flush(history);
+    history->listed = history->last_number;
     look_at_lag(history);
 }
 
@@ -353,8 +356,13 @@ bool history_degraded(const struct history *history)
 
 static void answer(struct question *question)
 {
-    const struct query_answer *answer = &question->answer;
+    struct query_answer *answer = &question->answer;
 
+    question->outline.behind = question->unlisted;
+    if (question->unlisted && answer->r == 0 && !*answer->why)
+        (void)snprintf(answer->why, sizeof answer->why,
+                       "what happened before revision %" PRIu64 " is not known here yet",
+                       question->history->fed);
     if (question->outlined) {
         question->outlined(answer->r, &question->outline, answer->why, question->arg);
         outline_done(&question->outline);
@@ -400,6 +408,7 @@ static void submit(struct question *question)
     struct history *history = question->history;
 
     question->revision = history->written;
+    question->unlisted = history->listed > scribe_written(history->scribe);
     history->n_running++;
     if (loop_work_submit(history->loop, read_answer, answer_read, question) < 0)
         answer_read(-ENOMEM, question);

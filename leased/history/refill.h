@@ -50,6 +50,7 @@ struct history_outline {
     size_t n_periods;
     struct history_gap *gaps; /* newest first */
     size_t n_gaps;
+    bool behind; /* a gap has come that is not written yet */
 };
 
 /* r 0: outline lives for the call. r < 0 as history_done_fn; why says. */

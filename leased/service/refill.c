@@ -353,9 +353,11 @@ static void ours_came(int r, const struct history_outline *outline, const char *
         return;
     }
     refill->known = true;
-    refill->has_gap = outline->n_gaps > 0;
-    if (!refill->has_gap)
+    refill->has_gap = outline->n_gaps > 0 || outline->behind;
+    if (outline->n_gaps == 0) {
+        rest(refill);
         return;
+    }
     refill->ours.periods = mem_must_dup(outline->periods,
                                         outline->n_periods * sizeof *outline->periods);
     refill->ours.gaps = mem_must_dup(outline->gaps, outline->n_gaps * sizeof *outline->gaps);

@@ -511,6 +511,30 @@ static void history_moved_aside_says_what_it_does_not_know(void **state)
     assert_int_equal(sql_number(fx, "SELECT count(*) FROM gap"), 1);
 }
 
+/* The file is locked by somebody else: what the list left out is not in it, and the answer says so all the same. */
+static void history_gap_that_is_not_written_yet_is_named(void **state)
+{
+    struct fixture *fx = *state;
+    struct listing listing = {fx, 2, 3, {0}, {{0}}, 0};
+    sqlite3 *db;
+
+    live(fx, 1, 5);
+    wait_durable(fx);
+    assert_int_equal(sqlite3_open(fx->path, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+    history_restored(fx->history, fx->incarnation, 500, next_listed, &listing);
+    fx->revision = 500;
+    assert_int_equal(who(fx, UID_FIRST + 4, WALL + 9000), 0);
+    assert_non_null(strstr(fx->note, "500 is not known here yet"));
+    assert_int_equal(sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_close(db), SQLITE_OK);
+    wait_durable(fx);
+    assert_int_equal(who(fx, UID_FIRST + 4, WALL + 9000), 0);
+    assert_non_null(strstr(fx->note, "500 is not known here"));
+    assert_int_equal(who(fx, UID_FIRST, WALL + 1000), 1);
+    assert_string_equal(fx->note, "");
+}
+
 /* The leader's clock is two hours ahead of ours, and so is the end of what was missed. */
 static void history_gap_reaches_to_what_was_listed_by_any_clock(void **state)
 {
@@ -804,6 +828,7 @@ int main(void)
         TEST(history_told_again_after_a_restart_is_the_same),
         TEST(history_killed_is_filled_from_the_log),
         TEST(history_moved_aside_says_what_it_does_not_know),
+        TEST(history_gap_that_is_not_written_yet_is_named),
         TEST(history_gap_reaches_to_what_was_listed_by_any_clock),
         TEST(history_that_missed_changes_closes_what_is_gone),
         TEST(history_of_a_restored_backup_keeps_both_stories),
