@@ -46,6 +46,8 @@ struct fixture {
     char path[2][320];
     struct history *source, *target;
     struct service *service;
+    unsigned at; /* the replica that lacks something */
+    char source_name[8];
     enum manner manner;
     size_t n_outlines, n_pages;
     uint64_t first_after; /* of the first page that was asked for */
@@ -57,6 +59,7 @@ struct fixture {
 
     bool answered;
     size_t n_gaps, n;
+    int64_t ended_wall_ms; /* of the first */
 };
 
 static int64_t clock_offset_ms;
@@ -178,7 +181,7 @@ static void ask_replica(const char *name, const char *address, const uint8_t *by
 
     assert_null(fx->done);
     assert_non_null(request);
-    assert_string_equal(name, "r0");
+    assert_string_equal(name, fx->source_name);
     assert_non_null(address);
     fx->request = *request;
     xce__v1__past_request__free_unpacked(request, NULL);
@@ -250,7 +253,7 @@ static void open_service(struct fixture *fx)
 {
     const struct service_options options = {
         .heartbeat_ms = 2000, .lost_after_ms = 30000, .grace_ms = 0};
-    const struct service_deps deps = {.engine = raft_kit_engine(&fx->kit, 1),
+    const struct service_deps deps = {.engine = raft_kit_engine(&fx->kit, fx->at),
                                       .history = fx->target,
                                       .wall_ms = clock_wall_ms,
                                       .mono_ms = mono_ms,
@@ -268,6 +271,8 @@ static int setup(void **state)
 
     raft_kit_init(&fx->kit, tmp_dir(), 2);
     raft_kit_form(&fx->kit, 100);
+    fx->at = 1;
+    (void)snprintf(fx->source_name, sizeof fx->source_name, "r0");
     for (int i = 0; i < 2; i++) {
         (void)snprintf(fx->path[i], sizeof fx->path[i], "%s/past%d.db", fx->kit.folder, i);
         if (history_open(fx->kit.loop, fx->path[i], NULL, NULL, NULL, histories[i], why) < 0)
@@ -314,7 +319,7 @@ static void take_gaps(int r, const struct history_outline *outline, const char *
 
     if (r < 0)
         fail_msg("%s", why);
-    fx->n_gaps = outline->n_gaps;
+    fx->n_gaps = outline->n_gaps + outline->behind;
     fx->answered = true;
 }
 
@@ -332,10 +337,11 @@ static void take_entries(int r, const struct history_entry *entries, size_t n, u
 {
     struct fixture *fx = arg;
 
-    (void)entries, (void)revision;
+    (void)revision;
     if (r < 0)
         fail_msg("%s", why);
     fx->n = n;
+    fx->ended_wall_ms = n ? entries[0].ended_wall_ms : 0;
     fx->answered = true;
 }
 
@@ -363,17 +369,22 @@ static void until_asked(struct fixture *fx, const size_t *counter, size_t n)
     }
 }
 
-static void until_whole(struct fixture *fx)
+static void until_filled(struct fixture *fx)
 {
     int64_t until = clock_mono_ms() + 20000;
 
-    fx->manner = HONEST;
-    clock_offset_ms += 3600000; /* it need not rest */
     while (gaps(fx) > 0) {
         elapse(fx);
         if (clock_mono_ms() > until)
             fail_msg("the gap stays");
     }
+}
+
+static void until_whole(struct fixture *fx)
+{
+    fx->manner = HONEST;
+    clock_offset_ms += 3600000; /* it need not rest */
+    until_filled(fx);
     for (uint64_t id = 1; id <= LIVING; id++)
         assert_true(knows(fx, id));
 }
@@ -390,6 +401,118 @@ static void refuses(struct fixture *fx, enum manner manner)
     assert_int_equal(fx->n_outlines, 1);
     until_whole(fx);
     assert_int_equal(fx->n_outlines, 2);
+}
+
+/* ---- a snapshot takes the place of what was missed ---- */
+
+static int setup_three(void **state)
+{
+    struct fixture *fx = calloc(1, sizeof *fx);
+
+    raft_kit_init(&fx->kit, tmp_dir(), 3);
+    fx->kit.with_history = true;
+    for (unsigned i = 0; i < 3; i++)
+        fx->kit.nodes[i].kit.options.snapshot_entries = 20;
+    raft_kit_form(&fx->kit, 1000);
+    *state = fx;
+    return 0;
+}
+
+static int teardown_three(void **state)
+{
+    struct fixture *fx = *state;
+
+    service_free(fx->service);
+    assert_null(fx->done);
+    raft_kit_done(&fx->kit);
+    tmp_remove(fx->kit.folder);
+    free(fx);
+    return 0;
+}
+
+static uint64_t acquire(struct fixture *fx, uint64_t i)
+{
+    assert_int_equal(raft_kit_acquire(&fx->kit, i), 0);
+    return fx->kit.nodes[raft_kit_leader(&fx->kit, 0)].kit.lease;
+}
+
+static void release(struct fixture *fx, uint64_t lease)
+{
+    struct engine_kit *leader = &fx->kit.nodes[raft_kit_leader(&fx->kit, 0)].kit;
+    uint8_t bytes[ENGINE_KIT_BYTES];
+
+    assert_int_equal(engine_kit_do(leader, bytes, engine_kit_release(lease, 1, bytes)), 0);
+    assert_int_equal(leader->out.code, FSM_OK);
+}
+
+static uint64_t snapshot_of(struct fixture *fx, unsigned at, uint64_t *ret_last)
+{
+    struct engine_status status;
+
+    engine_get_status(raft_kit_engine(&fx->kit, at), &status);
+    *ret_last = status.last_entry;
+    return status.snapshot_entry;
+}
+
+/* Until what is in the log now is not in it any more: a snapshot waits until history is on disk. */
+static void outlive_the_log(struct fixture *fx, unsigned leader)
+{
+    uint64_t now, last, i = 11;
+
+    (void)snapshot_of(fx, leader, &now);
+    while (snapshot_of(fx, leader, &last) < now + 20) {
+        assert_true(i < 900);
+        (void)acquire(fx, i++);
+        raft_kit_elapse(&fx->kit, 5);
+    }
+}
+
+/* When the lease ended, as a history has it. */
+static int64_t ended(struct fixture *fx, struct history *history, uint64_t lease)
+{
+    fx->answered = false;
+    history_ask(history,
+                &(struct history_query){.by = HISTORY_BY_LEASE, .lease = lease, .limit = 10},
+                take_entries, fx);
+    while (!fx->answered)
+        loop_step(fx->kit.loop, 100);
+    assert_int_equal(fx->n, 1);
+    return fx->ended_wall_ms;
+}
+
+static void refill_service_fills_what_a_snapshot_jumped_over(void **state)
+{
+    struct fixture *fx = *state;
+    unsigned leader = (unsigned)raft_kit_leader(&fx->kit, 0);
+    uint64_t leases[10];
+    size_t wrong = 0;
+
+    fx->at = (leader + 1) % 3;
+    (void)snprintf(fx->source_name, sizeof fx->source_name, "r%u", leader);
+    for (uint64_t i = 0; i < 10; i++)
+        leases[i] = acquire(fx, i + 1);
+    assert_true(raft_kit_equal(&fx->kit));
+    raft_kit_stop(&fx->kit, fx->at);
+    /* What was on its way when it was last heard would still come to it. */
+    raft_kit_elapse(&fx->kit, 1000);
+    for (size_t i = 0; i < 10; i++)
+        release(fx, leases[i]);
+    outlive_the_log(fx, leader);
+    assert_int_equal(raft_kit_start(&fx->kit, fx->at), 0);
+    /* A snapshot that came at a bad moment is dropped, and comes again much later (raft_guard.h). */
+    for (int tries = 0; !raft_kit_equal(&fx->kit); tries++)
+        assert_true(tries < 5);
+    assert_int_equal(raft_kit_leader(&fx->kit, 0), leader);
+    fx->source = fx->kit.nodes[leader].kit.history;
+    fx->target = fx->kit.nodes[fx->at].kit.history;
+    assert_int_equal(gaps(fx), 1);
+    for (size_t i = 0; i < 10; i++)
+        wrong += ended(fx, fx->target, leases[i]) != ended(fx, fx->source, leases[i]);
+    assert_int_equal(wrong, 10);
+    open_service(fx);
+    until_filled(fx);
+    for (size_t i = 0; i < 10; i++)
+        assert_int_equal(ended(fx, fx->target, leases[i]), ended(fx, fx->source, leases[i]));
 }
 
 /* ---- tests ---- */
@@ -508,12 +631,14 @@ static void refill_service_asks_later_whom_it_does_not_reach(void **state)
     until_whole(fx);
 }
 
-#define TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+#define TEST_OF_THREE(fn) cmocka_unit_test_setup_teardown(fn, setup_three, teardown_three)
+#define TEST(fn)          cmocka_unit_test_setup_teardown(fn, setup, teardown)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(refill_service_fetches_what_is_missing_and_rests),
+        TEST_OF_THREE(refill_service_fills_what_a_snapshot_jumped_over),
         TEST(refill_service_goes_on_where_it_was),
         TEST(refill_service_freed_while_it_waits_is_no_harm),
         TEST(refill_service_refuses_pages_out_of_order),
