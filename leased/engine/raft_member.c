@@ -242,13 +242,18 @@ static void asked(int r, uint64_t id, const char *why, void *arg)
     struct member_change *change = arg;
     struct replica *replica = change->replica;
     const struct raft_server *server;
+    char text[ENGINE_WHY_MAX];
 
     if (!replica) {
         free(change);
         return;
     }
     if (r < 0) {
-        end_change(change, r, why);
+        (void)snprintf(text, sizeof text,
+                       "%s: %s; to be added it has to run with Engine = raft and a folder without "
+                       "engine.db",
+                       change->address, why);
+        end_change(change, r, text);
         return;
     }
     change->id = id;

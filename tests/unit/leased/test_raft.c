@@ -383,6 +383,19 @@ static void raft_wiped_replica_is_refused_and_joins_anew(void **state)
     assert_true(raft_kit_has_lease(kit, (unsigned)gone, 1));
 }
 
+static void raft_one_that_is_no_replica_is_not_added_and_it_says_what_is_needed(void **state)
+{
+    struct raft_kit *kit = *state;
+    unsigned other = ((unsigned)raft_kit_leader(kit, 0) + 1) % 3;
+    char why[ENGINE_WHY_MAX] = "";
+
+    assert_int_equal(raft_kit_remove(kit, other, why), 0);
+    raft_kit_stop(kit, other);
+    assert_int_equal(raft_kit_add(kit, other, why), -EHOSTUNREACH);
+    assert_non_null(strstr(why, kit->nodes[other].name));
+    assert_non_null(strstr(why, "without engine.db"));
+}
+
 static void raft_replica_with_anothers_certificate_is_refused(void **state)
 {
     struct raft_kit *kit = *state;
@@ -495,6 +508,9 @@ int main(void)
                                         raft_kit_teardown),
         cmocka_unit_test_setup_teardown(raft_wiped_replica_is_refused_and_joins_anew, setup_3,
                                         raft_kit_teardown),
+        cmocka_unit_test_setup_teardown(
+            raft_one_that_is_no_replica_is_not_added_and_it_says_what_is_needed, setup_3,
+            raft_kit_teardown),
         cmocka_unit_test_setup_teardown(raft_replica_with_anothers_certificate_is_refused, setup_3,
                                         raft_kit_teardown),
         cmocka_unit_test_setup_teardown(raft_hostile_frames_end_the_stream_alone, setup_3,
