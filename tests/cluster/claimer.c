@@ -156,8 +156,10 @@ static void release(const struct worker *w, const char *job, const struct xce_le
         struct xce_lease *after;
 
         code = xce_lease_release(w->client, &call, lease->lease, lease->epoch, NULL, &after);
-        /* Whoever heard nothing and asks again may find that it was done, and that the uid is free by now. */
-        if (code == XCE_OK || (code == XCE_NOT_FOUND && request.id_len)) {
+        /* It was done by an attempt whose answer was lost, libxce's too, and the uid is free by now. One that leased does
+         * not know is told otherwise. */
+        if (code == XCE_OK ||
+            (code == XCE_NOT_FOUND && strstr(xce_client_message(w->client), "is free again"))) {
             if (code == XCE_OK)
                 xce_free(after);
             record("\"ev\": \"released\", \"client\": %ld, \"job\": \"%s\", \"lease\": %llu, "
