@@ -60,6 +60,32 @@ void raft_guard_settle(struct raft_guard *guard, struct raft *raft)
     guard->n_noted++;
 }
 
+static bool is_much(const struct raft_append_entries *entries)
+{
+    size_t bytes = 0;
+
+    for (unsigned i = 0; i < entries->n_entries; i++)
+        bytes += entries->entries[i].buf.len;
+    return bytes > RAFT_GUARD_MANY_BYTES;
+}
+
+/* Whether these have just been sent to that one; if not, they are now. */
+static bool sent_just_now(struct raft_guard *guard, const struct raft *raft, raft_id to,
+                          const struct raft_append_entries *entries)
+{
+    struct raft_guard_sent *sent = &guard->sent[0];
+
+    /* Its own, or that of whom nothing was sent to for longest. */
+    for (size_t i = 1; i < RAFT_GUARD_PEERS && sent->to != to; i++)
+        if (guard->sent[i].to == to || guard->sent[i].at_ms < sent->at_ms)
+            sent = &guard->sent[i];
+    if (sent->to == to && sent->term == entries->term && sent->after == entries->prev_log_index &&
+        raft->now - sent->at_ms < RAFT_GUARD_AGAIN_AFTER)
+        return true;
+    *sent = (struct raft_guard_sent){to, entries->term, entries->prev_log_index, raft->now};
+    return false;
+}
+
 int raft_guard_send(struct raft_guard *guard, const struct raft *raft,
                     const struct raft_message *message, struct raft_message *ret)
 {
@@ -69,6 +95,10 @@ int raft_guard_send(struct raft_guard *guard, const struct raft *raft,
         ret->append_entries_result.rejected = 1;
         ret->append_entries_result.last_log_index = 0;
         guard->n_refused++;
+    } else if (message->type == RAFT_APPEND_ENTRIES && is_much(&message->append_entries) &&
+               sent_just_now(guard, raft, message->server_id, &message->append_entries)) {
+        ret->append_entries.n_entries = 0;
+        guard->n_spared++;
     } else if (message->type == RAFT_INSTALL_SNAPSHOT) {
         if (message->install_snapshot.last_index != raft->trail.snapshot.index)
             return RAFT_BUSY;

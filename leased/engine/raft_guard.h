@@ -22,6 +22,10 @@
  *    knows it to have (progressMaybeDecrement): from then on the follower gets no entries any more. It is dropped.
  * 7. When a snapshot that is to be sent cannot be read, the library frees pointers that were never set
  *    (legacyLoadSnapshotCb). It is given an empty one in its place, which is not sent.
+ * 8. To a follower whose place in the log is not known yet, the same entries are sent again at each heartbeat (30 ms) until it
+ *    answers (progressShouldReplicate), up to 32 of them, whatever their size: megabytes, over and over, that keep leader and
+ *    follower from everything else until another leader is elected, who does the same. Where they are many bytes, they are
+ *    sent again after a while only; a heartbeat goes in their place.
  *
  * Not here, for it is not about messages: when term or vote can not be written, the library goes on (the distribution builds
  * it without asserts) and may vote twice in a term. The owner of the raft_io must let nothing out from then on. */
@@ -32,6 +36,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define RAFT_GUARD_PEERS       8
+#define RAFT_GUARD_MANY_BYTES  (256u << 10)
+#define RAFT_GUARD_AGAIN_AFTER 500 /* ms */
+
+/* Many bytes of entries that have been sent. */
+struct raft_guard_sent {
+    raft_id to; /* 0: nothing yet */
+    raft_term term;
+    raft_index after;
+    raft_time at_ms;
+};
+
 /* Zero = nothing has come yet. One for each raft; its thread. The counters are for tests and metrics. */
 struct raft_guard {
     bool refusing;        /* the message being received is of an older term */
@@ -41,6 +57,8 @@ struct raft_guard {
     uint64_t n_refused;   /* 4 */
     uint64_t n_noted;     /* 5 */
     uint64_t n_late;      /* 6 */
+    uint64_t n_spared;    /* 8 */
+    struct raft_guard_sent sent[RAFT_GUARD_PEERS];
 };
 
 /* Before a message goes to the library, which may be changed. False: it must not go there, what hangs on it is freed. */

@@ -193,6 +193,45 @@ static void settle_follower_changes_nothing(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
+static unsigned n_sent(struct fixture *f, raft_id to, raft_time now)
+{
+    f->raft.now = now;
+    f->message.server_id = to;
+    assert_int_equal(raft_guard_send(&f->guard, &f->raft, &f->message, &f->sent), 0);
+    return f->sent.append_entries.n_entries;
+}
+
+static void send_much_again_waits_for_an_answer(void **state)
+{
+    struct fixture *f = *state;
+    struct raft_entry both[2] = {{.buf = {NULL, RAFT_GUARD_MANY_BYTES}}, {.buf = {NULL, 8}}};
+    struct raft_append_entries *message = entries(f, 5, 70, 2, 100);
+
+    message->entries = both;
+    assert_int_equal(n_sent(f, 2, 1000), 2);
+    assert_int_equal(n_sent(f, 2, 1030), 0);
+    assert_int_equal(f->sent.append_entries.prev_log_index, 70); /* a heartbeat, all the same */
+    assert_int_equal(n_sent(f, 3, 1030), 2);                     /* another one */
+    assert_int_equal(n_sent(f, 3, 1031), 0);
+    assert_int_equal(n_sent(f, 2, 1000 + RAFT_GUARD_AGAIN_AFTER), 2); /* it may have been lost */
+    message->prev_log_index = 69;
+    assert_int_equal(n_sent(f, 2, 1501), 2); /* it has answered: not there */
+    message->term = 6;
+    assert_int_equal(n_sent(f, 2, 1502), 2);
+    assert_int_equal(f->guard.n_spared, 2);
+}
+
+static void send_little_again_goes_each_time(void **state)
+{
+    struct fixture *f = *state;
+    struct raft_entry one = {.buf = {NULL, RAFT_GUARD_MANY_BYTES}};
+
+    entries(f, 5, 70, 1, 100)->entries = &one;
+    assert_int_equal(n_sent(f, 2, 1000), 1);
+    assert_int_equal(n_sent(f, 2, 1030), 1);
+    assert_int_equal(f->guard.n_spared, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -204,6 +243,8 @@ int main(void)
         TEST(send_answer_of_this_term_is_untouched),
         TEST(send_snapshot_gets_its_own_term),
         TEST(send_snapshot_of_unknown_term_is_put_off),
+        TEST(send_much_again_waits_for_an_answer),
+        TEST(send_little_again_goes_each_time),
         TEST(recv_refusal_when_not_leading_passes),
         TEST(settle_election_without_room_is_noted_once),
         TEST(settle_follower_changes_nothing),
