@@ -708,6 +708,9 @@ void loop_poll_set(struct loop_poll *poll, unsigned events)
     for (size_t i = 0; i < sizeof poll_bits / sizeof *poll_bits; i++)
         if (events & poll_bits[i].poll)
             uv_events |= poll_bits[i].uv;
+    /* libuv would have epoll forget the descriptor and take it in again. */
+    if (uv_events == poll->uv_events)
+        return;
     poll->uv_events = uv_events;
     if (uv_events)
         (void)uv_poll_start(&poll->uv, uv_events, poll_fired);

@@ -16,8 +16,9 @@
 #include "leased/engine/raft_inner.h"
 #include "leased/fsm/command.h"
 
-/* Entries of ours in the log that are not applied yet: what comes meanwhile gathers into larger ones. */
-#define FLYING_MAX 4u
+/* Entries of ours in the log that are not applied yet: what comes meanwhile gathers into a larger one. Each entry costs every
+ * replica a write, messages and wake-ups, whatever is in it. */
+#define FLYING_MAX 1u
 
 /* An entry of ours on its way through the log. */
 struct flight {

@@ -1,5 +1,6 @@
 /* Three replicas over mutual TLS, beside three members of etcd at the same timeouts in the same run.
- * usage: bench_cluster [--json] [--rounds N] [--kills N] [--nodes N] [--etcd PROGRAM] [--dir FOLDER]
+ * usage: bench_cluster [--json] [--rounds N] [--kills N] [--seconds N] [--nodes N] [--etcd PROGRAM]
+ *        [--dir FOLDER]
  *
  * Each round: etcd starts on empty folders, then claims with 64 and 256 outstanding on its leader over 8 connections, each a
  * transaction on a key that is not there under one shared lease; then its leader is killed with -9, again and again, each time
@@ -15,7 +16,7 @@
  * leader: fanout_10000_ms, the median of the times from the question until the last session holds the revision of the grant.
  * rss_10000_mib: resident memory of the largest replica after that.
  *
- * --rounds 0 and --nodes 0 leave their part out. */
+ * --rounds 0, --nodes 0 and --etcd none leave their part out. */
 #include <errno.h>
 #include <ftw.h>
 #include <signal.h>
@@ -36,7 +37,8 @@
 #define FIRST_UID   0x74000000u
 #define POOL_UIDS   (1u << 20)
 #define CONNECTIONS 8
-#define SECONDS     2.0
+#define SECONDS     2
+#define SECONDS_MAX 600
 #define WARM_UP     0.5
 #define ROUNDS_MAX  20
 #define KILLS_MAX   200
@@ -66,6 +68,7 @@ struct bench {
     char folder[256];
     struct loop *loop;
     const char *etcd_program;
+    double seconds; /* of each load */
     unsigned kills; /* in a round */
     double rates[N_RATES][ROUNDS_MAX];
     double failover[KILLS_MAX], etcd_failover[KILLS_MAX];
@@ -94,9 +97,10 @@ static double cpu_s(const pid_t *pids)
 }
 
 /* The rate of claims; what one costs, in us of a core. */
-static double run_load(struct load *load, const pid_t *pids, unsigned outstanding, double *ret_cpu)
+static double run_load(const struct bench *bench, struct load *load, const pid_t *pids,
+                       unsigned outstanding, double *ret_cpu)
 {
-    double before_s = cpu_s(pids), rate = load_run(load, outstanding, SECONDS);
+    double before_s = cpu_s(pids), rate = load_run(load, outstanding, bench->seconds);
 
     *ret_cpu = (cpu_s(pids) - before_s) * 1e6 / (double)load->n_done;
     return rate;
@@ -174,8 +178,8 @@ static void measure_etcd(struct bench *bench, size_t round)
     (void)snprintf(bench->etcd_version, sizeof bench->etcd_version, "%s", etcd.version);
     etcd_load(&etcd, etcd_leader(&etcd), CONNECTIONS, &load);
     (void)load_run(&load, 64, WARM_UP);
-    bench->rates[ETCD_64][round] = load_run(&load, 64, SECONDS);
-    bench->rates[ETCD_256][round] = run_load(&load, etcd.pids, 256,
+    bench->rates[ETCD_64][round] = load_run(&load, 64, bench->seconds);
+    bench->rates[ETCD_256][round] = run_load(bench, &load, etcd.pids, 256,
                                              &bench->rates[ETCD_CPU_256][round]);
     load_close(&load);
     for (unsigned i = 0; i < bench->kills; i++) {
@@ -216,10 +220,10 @@ static void measure_leased(struct bench *bench, size_t round)
     claim_load(&claim, bench->loop, &load);
     cluster_channels(&cluster, leader, CONNECTIONS, &load);
     (void)load_run(&load, 64, WARM_UP);
-    bench->rates[CLAIMS_1][round] = load_run(&load, 1, SECONDS);
-    bench->rates[CLAIMS_64][round] = run_load(&load, cluster.pids, 64,
+    bench->rates[CLAIMS_1][round] = load_run(&load, 1, bench->seconds);
+    bench->rates[CLAIMS_64][round] = run_load(bench, &load, cluster.pids, 64,
                                               &bench->rates[CPU_64][round]);
-    bench->rates[CLAIMS_256][round] = run_load(&load, cluster.pids, 256,
+    bench->rates[CLAIMS_256][round] = run_load(bench, &load, cluster.pids, 256,
                                                &bench->rates[CPU_256][round]);
     load_close(&load);
     /* It stays trusted for as long as it is not lost: ten minutes. */
@@ -403,10 +407,9 @@ static void report(struct bench *bench, size_t rounds, bool json)
 
 static int usage(void)
 {
-    (void)fputs(
-        "usage: bench_cluster [--json] [--rounds N] [--kills N] [--nodes N] [--etcd PROGRAM] "
-        "[--dir FOLDER]\n",
-        stderr);
+    (void)fputs("usage: bench_cluster [--json] [--rounds N] [--kills N] [--seconds N] [--nodes N] "
+                "[--etcd PROGRAM] [--dir FOLDER]\n",
+                stderr);
     return 2;
 }
 
@@ -426,7 +429,7 @@ int main(int argc, char **argv)
 {
     static struct bench bench;
     const char *dir = "/var/tmp", *etcd = NULL;
-    unsigned long rounds = 3, kills = 20, nodes = NODES;
+    unsigned long rounds = 3, kills = 20, seconds = SECONDS, nodes = NODES;
     bool json = false;
 
     for (int i = 1; i < argc; i++) {
@@ -436,6 +439,8 @@ int main(int argc, char **argv)
             rounds = strtoul(argv[++i], NULL, 10);
         else if (!strcmp(argv[i], "--kills") && i + 1 < argc)
             kills = strtoul(argv[++i], NULL, 10);
+        else if (!strcmp(argv[i], "--seconds") && i + 1 < argc)
+            seconds = strtoul(argv[++i], NULL, 10);
         else if (!strcmp(argv[i], "--nodes") && i + 1 < argc)
             nodes = strtoul(argv[++i], NULL, 10);
         else if (!strcmp(argv[i], "--etcd") && i + 1 < argc)
@@ -445,18 +450,22 @@ int main(int argc, char **argv)
         else
             return usage();
     }
-    if (rounds > ROUNDS_MAX || kills < 1 || kills > KILLS_MAX || nodes > NODES_MAX)
+    if (rounds > ROUNDS_MAX || kills < 1 || kills > KILLS_MAX || seconds < 1 ||
+        seconds > SECONDS_MAX || nodes > NODES_MAX)
         return usage();
     take_descriptors();
-    bench.etcd_program = etcd_find(etcd);
-    if (!bench.etcd_program)
-        rig_die("etcd", "is not there: scripts/setup unpacks it, or name it with --etcd");
+    bench.etcd_program = etcd && strcmp(etcd, "none") == 0 ? NULL : etcd_find(etcd);
+    if (!bench.etcd_program && !etcd)
+        rig_die("etcd",
+                "is not there: scripts/setup unpacks it, or name it with --etcd (none: without)");
+    bench.seconds = (double)seconds;
     bench.kills = rounds ? (unsigned)((kills + rounds - 1) / rounds) : 0;
     (void)snprintf(bench.folder, sizeof bench.folder, "%s/xce-bench.XXXXXX", dir);
     if (!mkdtemp(bench.folder) || loop_new(&bench.loop) < 0)
         rig_die(bench.folder, strerror(errno));
     for (size_t i = 0; i < rounds; i++) {
-        measure_etcd(&bench, i);
+        if (bench.etcd_program)
+            measure_etcd(&bench, i);
         measure_leased(&bench, i);
         fprintf(stderr, "round %zu: claims/s %.0f %.0f, etcd %.0f %.0f\n", i + 1,
                 bench.rates[CLAIMS_64][i], bench.rates[CLAIMS_256][i], bench.rates[ETCD_64][i],
