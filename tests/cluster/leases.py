@@ -12,13 +12,14 @@ class LeaseCase(lib.Case):
     """A cluster with one pool, `main`. Tests may use others beside it (name the pool then)."""
 
     cooldown = '1s'
+    pool_options = ()
     range = (FIRST, FIRST + 4095)
 
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
         cls.wait_ready()
-        cls.make_pool('main', *cls.range, '--cooldown', cls.cooldown)
+        cls.make_pool('main', *cls.range, '--cooldown', cls.cooldown, *cls.pool_options)
 
     @classmethod
     def poll(cls, condition, seconds, what):

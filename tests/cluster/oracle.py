@@ -69,7 +69,7 @@ class Oracle:
             test.assertIn(e['lease'], listed, f'{e["name"]} was acknowledged and is lost')
             lease = listed[e['lease']]
             test.assertEqual((lease['uid'], lease['epoch'], lease['name']), (e['uid'], e['epoch'], e['name']))
-            test.assertIn(lease['state'], ('granted', 'active'), f'{e["name"]} has ended by itself')
+            test.assertIn(lease['state'], ('granted', 'active'), f'{e["name"]} has ended by itself: {lease}')
         known = {e['lease'] for e in self.held.values()} | set(self.leaving)
         for lease in listed.values():
             if lease['state'] in ('granted', 'active') and lease['job'] not in self.unanswered:

@@ -104,7 +104,8 @@ class ReplicasCase(LeaseCase):
         return result
 
     def journals(self, lines=40):
-        return '\n'.join(f'--- {host}\n{self.journal(host, "leased", lines)}' for host in self.names_of
+        daemons = [(host, 'leased') for host in self.names_of] + [('n1', 'noded')]
+        return '\n'.join(f'--- {host}\n{self.journal(host, daemon, lines)}' for host, daemon in daemons
                          if self.cluster.machine(host).running())
 
 

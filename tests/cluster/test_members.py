@@ -12,6 +12,7 @@ FOLDER = '/var/lib/xce/leased'
 
 class Members(ReplicasCase):
     controllers = 5
+    pool_options = ('--ready-timeout', '60s')  # as in test_faults.py
 
     def setUp(self):
         self.random = random.Random(os.environ.get('XCE_TEST_SEED') or None)
