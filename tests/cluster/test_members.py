@@ -130,8 +130,8 @@ class Members(ReplicasCase):
         self.finish()
         told, = self.check(self.clients)
         self.assertEqual(told.retried, [], 'a client was told of a hand-over')
-        # The target, on a machine that does nothing else.
-        self.assertLess(min(stalls), 100)
+        # The target is 100 ms, on a machine that does nothing else; another cluster may be booted beside this one.
+        self.assertLess(min(stalls), lib.count(300, 100))
 
 
 lib.main()
