@@ -154,11 +154,10 @@ void raft_ask_take(struct replica *replica, const Xce__V1__MemberChange *change,
 {
     char name[REPLICA_NAME_MAX + 1], address[REPLICA_ADDRESS_MAX + 1];
     struct engine *engine = &replica->engine;
+    bool sound = as_text(&change->name, sizeof name, name) &&
+                 as_text(&change->address, sizeof address, address);
 
-    if (!as_text(&change->name, sizeof name, name) ||
-        !as_text(&change->address, sizeof address, address))
-        change = &(const Xce__V1__MemberChange)XCE__V1__MEMBER_CHANGE__INIT;
-    switch (change->kind) {
+    switch (sound ? change->kind : XCE__V1__MEMBER_CHANGE_KIND__MEMBER_CHANGE_NONE) {
     case XCE__V1__MEMBER_CHANGE_KIND__MEMBER_CHANGE_ADD:
         replica_add(engine, name, address, done, arg);
         break;

@@ -373,6 +373,20 @@ static void pass_a_follower_asked_about_members_asks_the_leader(void **state)
     assert_int_equal(leader_of(kit), follower);
 }
 
+static void pass_a_change_with_a_name_that_nobody_can_have_is_refused(void **state)
+{
+    struct raft_kit *kit = *state;
+    struct engine *engine = kit->nodes[follower_of(kit)].kit.engine;
+    char name[REPLICA_NAME_MAX + 2];
+    struct member_call call = {0};
+
+    memset(name, 'a', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    replica_remove(engine, name, member_told, &call);
+    assert_int_equal(wait_member(kit, &call), -EINVAL);
+    assert_non_null(strstr(call.why, "does not understand"));
+}
+
 static void pass_a_change_whose_leader_is_lost_is_unknown(void **state)
 {
     struct raft_kit *kit = *state;
@@ -400,6 +414,7 @@ int main(void)
         TEST(pass_a_replica_that_ends_answers_what_waits),
         TEST(pass_time_goes_on_at_a_follower),
         TEST(pass_a_follower_asked_about_members_asks_the_leader),
+        TEST(pass_a_change_with_a_name_that_nobody_can_have_is_refused),
         TEST(pass_a_change_whose_leader_is_lost_is_unknown),
     };
 
