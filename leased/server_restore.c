@@ -41,6 +41,8 @@
 #define GAP_LEAST   1024
 #define GAP_SECONDS (1 << 20)
 
+#define OPEN_ELSEWHERE "%s: leased runs and has it open: stop it first"
+
 struct act {
     const struct leased_settings *settings;
     const struct restore_options *options;
@@ -164,33 +166,47 @@ static int name_replica(struct act *act)
     return r;
 }
 
-/* Whoever has it open, has it locked. What is not there is nobody's. */
-static int lock(struct act *act, size_t i, const char *path)
+/* The single replica locks its file (engine/sqlite_open.c). What is not there is nobody's. */
+static int lock_engine(struct act *act)
 {
-    int fd = open(path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | O_NOFOLLOW);
+    int fd = open(act->engine, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | O_NOFOLLOW);
 
     if (fd < 0)
-        return errno == ENOENT || errno == ENOTDIR
-                   ? 0
-                   : say(act, -errno, "%s: %s", path, strerror(errno));
-    act->locks[i] = fd;
+        return errno == ENOENT ? 0 : say(act, -errno, "%s: %s", act->engine, strerror(errno));
+    act->locks[0] = fd;
     if (flock(fd, LOCK_EX | LOCK_NB) == 0)
         return 0;
     if (errno == EWOULDBLOCK)
-        return say(act, -EBUSY, "%s: leased runs and has it open: stop it first", path);
-    return say(act, -errno, "%s: %s", path, strerror(errno));
+        return say(act, -EBUSY, OPEN_ELSEWHERE, act->engine);
+    return say(act, -errno, "%s: %s", act->engine, strerror(errno));
+}
+
+/* One of several locks a file in its folder (engine/raft_open.c): a lock of another kind, which flock() does not see. */
+static int lock_raft(struct act *act)
+{
+    char path[PATH_MAX + 8];
+    struct err err = {{0}};
+    struct stat st;
+    int r;
+
+    (void)snprintf(path, sizeof path, "%s/lock", act->raft);
+    if (lstat(path, &st) < 0)
+        return errno == ENOENT || errno == ENOTDIR
+                   ? 0
+                   : say(act, -errno, "%s: %s", path, strerror(errno));
+    r = fs_lock_file(path, &act->locks[1], &err);
+    if (r == -EBUSY)
+        return say(act, r, OPEN_ELSEWHERE, path);
+    return r < 0 ? say(act, r, "%s", err.text) : 0;
 }
 
 static int check_stopped(struct act *act)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    char path[PATH_MAX];
-    int fd, r = lock(act, 0, act->engine);
+    int fd, r = lock_engine(act);
 
-    if (r == 0) {
-        (void)snprintf(path, sizeof path, "%s/raft/lock", act->settings->state_dir);
-        r = lock(act, 1, path);
-    }
+    if (r == 0)
+        r = lock_raft(act);
     if (r < 0 || strlen(act->settings->socket) >= sizeof address.sun_path)
         return r;
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);

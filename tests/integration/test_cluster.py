@@ -266,6 +266,22 @@ class Cluster(replicas.Cluster):
         node.close()
         self.equal()
 
+    def test_restore_sees_a_replica_that_runs_by_its_lock(self):
+        """Also where nobody answers: it starts, or ends, or its Socket= is another one than the file says now."""
+        first, = self.form(1)
+        file = os.path.join(self.folder, "backup")
+        first.ctl("cluster", "backup", file)
+        first.set("Socket = " + first.socket, "Socket = " + first.socket + ".other")
+        for more in ((), ("--set-aside",)):
+            refused = self.restore(first, file, *more, status=1)
+            self.assertEqual(refused["error"]["message"],
+                             first.state + "/raft/lock: leased runs and has it open: stop it first")
+        self.assertEqual([n for n in os.listdir(first.state) if n.startswith(("aside", "engine"))], [])
+        self.acquire(first, b"goes-on")
+        self.node.close()
+        first.stop()
+        self.assertEqual(os.listdir(self.restore(first, file, "--set-aside")["aside"]), ["raft"])
+
     def test_strangers_are_no_replicas(self):
         self.form(1)
         first = self.replicas[0]
