@@ -178,6 +178,8 @@ struct fsm_restored {
     uint32_t least; /* all gaps: what the epochs of a new uid begin above */
     /* Of which nodes had leases since the backup, and which are in no pool: nobody would prove them clean. first 0 = none */
     struct fsm_range unpooled;
+    /* Nodes of which the backup does not know all have told of old epochs: uids may stand above any that a node has seen. */
+    bool strangers;
 };
 
 void fsm_get_restored(const struct fsm *fsm, struct fsm_restored *ret);

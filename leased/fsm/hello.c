@@ -92,6 +92,7 @@ static void begin_session(struct fsm *fsm, struct node *node, const struct hello
     node->pub.boot_id = boot_id;
     node->pub.session = outcome->session = ++fsm->last_session;
     node->epochs_told = node->epochs_told && !hello->new_machine;
+    node->epochs_known = node->epochs_known && !hello->new_machine;
     node->epochs_begun = node->epochs_again = false;
     if (node->admin == ADMIN_NONE)
         node_set_reason(fsm, node, hello->trusted ? NULL : why_unknown(hello, node), NULL);

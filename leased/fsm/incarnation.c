@@ -71,6 +71,7 @@ static void raise_epochs(struct fsm *fsm)
 /* Nobody has said anything to this state. A fence was sworn of the boot of then: it has to be sworn again. */
 static void await_node(struct fsm *fsm, struct node *node)
 {
+    node->epochs_known = fsm->restored.times == 1 || node->epochs_told;
     node->pub.session = ++fsm->last_session;
     node->pub.watermark = 0;
     node->epochs_told = node->epochs_begun = node->epochs_again = false;
@@ -102,6 +103,7 @@ void apply_restore(struct fsm *fsm, const Xce__V1__Command *command, struct fsm_
     fsm->restored.waits = true;
     fsm->restored.wall_ms = fsm->wall_ms;
     fsm->restored.unpooled = (struct fsm_range){0, 0};
+    fsm->restored.strangers = false;
     memcpy(fsm->incarnation, restore->incarnation.data, sizeof(fsm->incarnation));
     fsm->revision = leap(fsm->revision, restore->above);
     fsm->last_lease = leap(fsm->last_lease, restore->above);
@@ -186,10 +188,34 @@ static void make_member(struct fsm *fsm, struct lease *lease, uint32_t epoch, st
     lease_proved(fsm, lease);
 }
 
-/* That of then, with its name and its slice; but once the uid may have been granted again nodes act on no lower one. */
+/* That of then, with its name and its slice, if it is the highest there is; nodes act on no lower one. */
 static uint32_t epoch_of_lost(const struct fsm *fsm, uint32_t known, uint32_t told)
 {
-    return fsm->restored.waits || told > known ? told : add(known, 1);
+    bool leapt = fsm->restored
+                     .waits; /* known is: a gap above the highest that the backup knew of */
+    bool highest = leapt ? (uint64_t)told + fsm->restored.gap > known : told > known;
+
+    return highest ? told : add(known, 1);
+}
+
+/* The backup knows all that the node saw before it was made: no other restore came before, or the node had told what it saw
+ * until then. Once the nodes are confirmed a slot may have been granted since, and its epoch says nothing of before. */
+static bool backup_knows(const struct fsm *fsm, const struct node *node)
+{
+    return fsm->restored.waits && (fsm->restored.times == 1 || node->epochs_known);
+}
+
+/* The node has proved it clean: it is not above that of the backup (at, which has leapt from there), or a later one of the
+ * same incarnation was granted. lease: of the uid, NULL = none. */
+static bool tells_nothing_new(const struct fsm *fsm, const struct node *node,
+                              const struct lease *lease, uint32_t at, uint32_t epoch)
+{
+    if (!backup_knows(fsm, node))
+        return false;
+    if (lease && lease->sticky & QUARANTINE_RESTORED)
+        return fsm->restored.strangers ? (uint64_t)epoch + fsm->restored.gap < lease->pub.epoch
+                                       : epoch < lease->pub.epoch;
+    return (uint64_t)epoch + fsm->restored.gap <= at;
 }
 
 static void note_unpooled(struct fsm_range *range, uint32_t uid)
@@ -204,27 +230,24 @@ static void take_epoch(struct fsm *fsm, struct node *node, uint32_t uid, uint32_
 {
     struct pool *pool = pool_of_uid(fsm, uid);
     struct lease *lease = lease_of_uid(fsm, uid);
-    uint32_t i;
+    uint32_t i = pool ? uid - pool->pub.range.first : 0;
+    uint32_t at = pool ? pool->slots[i].epoch : floor_get(fsm, uid);
+    bool nothing_new = tells_nothing_new(fsm, node, lease, at, epoch);
 
     if (!pool) {
-        if ((uint64_t)epoch + fsm->restored.gap > floor_get(fsm, uid))
+        if (fsm->restored.waits && !nothing_new)
             note_unpooled(&fsm->restored.unpooled, uid);
         floor_set(fsm, uid, epoch);
         return;
     }
-    i = uid - pool->pub.range.first;
-    if (lease && lease->sticky & QUARANTINE_RESTORED) {
-        if (epoch >= lease->pub.epoch)
-            make_member(fsm, lease, epoch, node);
+    if (nothing_new)
         return;
-    }
-    /* Not above that of the backup, from which on the slot has leapt. */
-    if ((uint64_t)epoch + fsm->restored.gap <= pool->slots[i].epoch)
-        return;
+    if (!backup_knows(fsm, node))
+        fsm->restored.strangers = true;
     if (lease)
         make_member(fsm, lease, epoch, node);
     else
-        make_lost(fsm, pool, i, epoch_of_lost(fsm, pool->slots[i].epoch, epoch), node);
+        make_lost(fsm, pool, i, epoch_of_lost(fsm, at, epoch), node);
 }
 
 bool incarnation_report(struct fsm *fsm, struct node *node, const Xce__V1__CmdReport *report,
@@ -412,9 +435,10 @@ void incarnation_put(struct encoder *e, const struct fsm *fsm)
     put_u32(e, fsm->restored.least);
     put_u32(e, fsm->restored.unpooled.first);
     put_u32(e, fsm->restored.unpooled.last);
+    put_u8(e, fsm->restored.strangers);
     for (size_t i = 0; i < fsm->n_nodes; i++)
         put_u8(e, (uint8_t)(fsm->nodes[i]->epochs_told | fsm->nodes[i]->epochs_begun << 1 |
-                            fsm->nodes[i]->epochs_again << 2));
+                            fsm->nodes[i]->epochs_again << 2 | fsm->nodes[i]->epochs_known << 3));
 }
 
 static void get_told(struct decoder *d, struct node *node)
@@ -424,6 +448,8 @@ static void get_told(struct decoder *d, struct node *node)
     node->epochs_told = told & 1;
     node->epochs_begun = told & 2;
     node->epochs_again = told & 4;
+    node->epochs_known = told & 8;
+    told &= (uint8_t)~8u;
     if (told > 6 || told == 4 || told == 3 || told == 5)
         (void)decoder_fail(d, "what a node has told can not be");
 }
@@ -439,6 +465,7 @@ void incarnation_get(struct decoder *d, struct fsm *fsm)
     fsm->restored.least = get_u32(d);
     fsm->restored.unpooled.first = get_u32(d);
     fsm->restored.unpooled.last = get_u32(d);
+    fsm->restored.strangers = get_bool(d);
     for (size_t i = 0; i < fsm->n_nodes; i++)
         get_told(d, fsm->nodes[i]);
     if (!d->wrong &&

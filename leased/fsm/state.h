@@ -84,6 +84,7 @@ struct node {
     uint64_t verb_revision; /* of the last drain or cordon: forget wants a watermark past it */
     /* Since the last restore, which epochs it has seen (incarnation.h): all; or some in this session; or it has to again. */
     bool epochs_told, epochs_begun, epochs_again;
+    bool epochs_known; /* the backup that was restored last knew all that it had seen until then */
     int64_t blocked_ms[FSM_NODE_BLOCKS]; /* when it blocked uids, oldest first */
     uint32_t n_blocked;
 

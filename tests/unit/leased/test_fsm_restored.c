@@ -1,0 +1,217 @@
+/* What nodes tell a restored state, and what of it is believed: late nodes, several restores, limits. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/lib/fsm_kit.h"
+
+#define GAP 1024u
+#define UID KIT_FIRST_UID
+
+static struct kit kit;
+static struct kit_backup backup;
+
+static int three_nodes(void **state)
+{
+    kit_start(&kit, 4, 3);
+    return 0;
+}
+
+static int end(void **state)
+{
+    free(backup.bytes);
+    backup.bytes = NULL;
+    kit_done(&kit);
+    return 0;
+}
+
+static struct fsm_restored restored(void)
+{
+    struct fsm_restored ret;
+
+    fsm_get_restored(kit.fsm, &ret);
+    return ret;
+}
+
+static void hello(const char *node, const char *machine)
+{
+    assert_int_equal(kit_hello(&kit, node, machine, "boot-1", true), FSM_OK);
+}
+
+/* Hello, no epochs but those told before, a pass. */
+static void come_back(const char *node, const char *machine)
+{
+    hello(node, machine);
+    assert_int_equal(kit_epoch(&kit, node, 0, 0, true), FSM_OK);
+    kit_watermark(&kit, node, fsm_revision(kit.fsm));
+}
+
+/* Restored, n1 is back; the others are taken to be off. */
+static void confirm_n1_alone(char first)
+{
+    assert_int_equal(kit_restore(&kit, &backup, first), FSM_OK);
+    come_back("n1", "machine-1");
+    assert_int_equal(kit_fence(&kit, "n2", "machine-2", "boot-1"), FSM_OK);
+    assert_int_equal(kit_fence(&kit, "n3", "machine-3", "boot-1"), FSM_OK);
+    assert_int_equal(kit_confirm(&kit, "n1"), FSM_OK);
+}
+
+static const struct fsm_lease *of_uid(uint32_t uid)
+{
+    const struct fsm_lease *lease = fsm_lease_of_uid(kit.fsm, uid);
+
+    assert_non_null(lease);
+    return lease;
+}
+
+static void assert_owes(const char *node, uint32_t uid)
+{
+    assert_int_equal(kit_member(&kit, of_uid(uid)->id, node)->proof, PROOF_PENDING);
+}
+
+/* ---- late nodes ---- */
+
+/* Granted after the backup to n2, and again to n1 since: what n2 held is below, and of another incarnation. */
+static void restored_a_late_node_owes_what_was_granted_again_since(void **state)
+{
+    backup = kit_backup(&kit);
+    kit_active(&kit, "n2");
+    confirm_n1_alone('b');
+    assert_int_equal(of_uid(UID + (kit_active(&kit, "n1") ? 0 : 1))->epoch, GAP + 1);
+    kit_hello(&kit, "n2", "machine-2", "boot-2", false);
+    assert_int_equal(kit_epoch(&kit, "n2", UID, 1, true), FSM_OK);
+    assert_int_equal(of_uid(UID)->state, LEASE_ACTIVE);
+    assert_owes("n2", UID);
+}
+
+static void restored_a_late_node_owes_what_is_free_again_since(void **state)
+{
+    backup = kit_backup(&kit);
+    kit_active(&kit, "n2");
+    confirm_n1_alone('b');
+    kit_finish(&kit, kit_active(&kit, "n1"));
+    assert_int_equal(fsm_epoch_floor(kit.fsm, UID), GAP + 1);
+    kit_hello(&kit, "n2", "machine-2", "boot-2", false);
+    assert_int_equal(kit_epoch(&kit, "n2", UID, 1, true), FSM_OK);
+    assert_owes("n2", UID);
+    assert_int_equal(of_uid(UID)->epoch, GAP + 2);
+    assert_int_equal(of_uid(UID)->n_members, 1);
+}
+
+/* Two members of one lease, both late: the first one's report makes it again under a higher epoch. */
+static void restored_each_late_node_of_a_lost_lease_owes_it(void **state)
+{
+    backup = kit_backup(&kit);
+    kit_active(&kit, "n2,n3");
+    confirm_n1_alone('b');
+    kit_hello(&kit, "n2", "machine-2", "boot-2", false);
+    kit_hello(&kit, "n3", "machine-3", "boot-2", false);
+    kit_epoch(&kit, "n2", UID, 1, true);
+    kit_epoch(&kit, "n3", UID, 1, true);
+    assert_owes("n2", UID);
+    assert_owes("n3", UID);
+    assert_int_equal(of_uid(UID)->epoch, GAP + 1);
+}
+
+/* ---- several restores ---- */
+
+/* n2 comes only after the second restore with what it got before the first; n1 got the uid in between. */
+static void start_two_restores(void)
+{
+    backup = kit_backup(&kit);
+    kit_active(&kit, "n2");
+    confirm_n1_alone('b');
+    for (int i = 0; i < 3; i++) { /* the line turns */
+        while (kit_counts(&kit).free)
+            kit_active(&kit, "n1");
+        for (uint32_t uid = UID; uid < UID + 4; uid++)
+            kit_finish(&kit, of_uid(uid)->id);
+    }
+    assert_int_equal(fsm_epoch_floor(kit.fsm, UID), GAP + 3);
+    backup = kit_backup(&kit);
+    while (kit_counts(&kit).free)
+        kit_active(&kit, "n1"); /* epoch GAP + 4 */
+    assert_int_equal(kit_restore(&kit, &backup, 'c'), FSM_OK);
+    hello("n1", "machine-1");
+    kit_hello(&kit, "n2", "machine-2", "boot-2", false);
+    kit_hello(&kit, "n3", "machine-3", "boot-2", false);
+    assert_int_equal(fsm_epoch_floor(kit.fsm, UID), 2 * GAP + 3);
+}
+
+static void restored_twice_a_node_that_was_not_asked_owes_what_it_held_before(void **state)
+{
+    start_two_restores();
+    kit_epoch(&kit, "n2", UID, 1, true);
+    assert_owes("n2", UID);
+    assert_int_equal(of_uid(UID)->epoch, 2 * GAP + 4);
+    /* n1 is known: of what the backup tells of it holds nothing, of what came after it does. */
+    kit_epoch(&kit, "n1", UID, GAP + 3, false);
+    assert_int_equal(of_uid(UID)->n_members, 1);
+    kit_epoch(&kit, "n1", UID, GAP + 4, false);
+    assert_int_equal(of_uid(UID)->n_members, 2);
+    assert_owes("n1", UID);
+    kit_epoch(&kit, "n1", UID + 1, GAP + 3, true);
+    assert_null(fsm_lease_of_uid(kit.fsm, UID + 1));
+    kit_epoch(&kit, "n3", 0, 0, true);
+    kit_watermarks(&kit);
+    assert_int_equal(kit_confirm(&kit, "n1,n2,n3"), FSM_OK);
+    kit_finish(&kit, of_uid(UID)->id);
+    assert_true(fsm_epoch_floor(kit.fsm, UID) > 2 * GAP + 4);
+}
+
+/* The lease of the backup has a higher epoch than what the node tells of. */
+static void restored_twice_a_node_that_was_not_asked_joins_the_lease_of_the_backup(void **state)
+{
+    uint64_t lease;
+
+    backup = kit_backup(&kit);
+    kit_active(&kit, "n2");
+    confirm_n1_alone('b');
+    lease = kit_active(&kit, "n1");
+    backup = kit_backup(&kit);
+    assert_int_equal(kit_restore(&kit, &backup, 'c'), FSM_OK);
+    kit_hello(&kit, "n2", "machine-2", "boot-2", false);
+    kit_epoch(&kit, "n2", UID, 1, true);
+    assert_int_equal(kit_lease(&kit, lease)->n_members, 2);
+    assert_owes("n2", UID);
+    assert_int_equal(kit_lease(&kit, lease)->epoch, GAP + 1);
+}
+
+/* In no pool: the pools of the second backup are those of the first, and what n2 had is in none of them. */
+static void restored_twice_epochs_of_no_pool_hold_it_up(void **state)
+{
+    uint32_t uid = UID + 1000;
+
+    kit_pool_create(&kit, "late", uid, uid);
+    kit_pool_retire(&kit, "late");
+    backup = kit_backup(&kit);
+    confirm_n1_alone('b');
+    kit_pool_create(&kit, "late", uid, uid);
+    kit_finish(&kit, (kit_acquire(&kit, &(struct kit_grant){.pool = "late", .nodes = "n1"}),
+                      kit.out_leases[0]));
+    kit_pool_retire(&kit, "late");
+    backup = kit_backup(&kit);
+    assert_int_equal(kit_restore(&kit, &backup, 'c'), FSM_OK);
+    kit_hello(&kit, "n2", "machine-2", "boot-2", false);
+    kit_epoch(&kit, "n2", uid, 1, true);
+    assert_int_equal(restored().unpooled.first, uid);
+}
+
+#define test(name) cmocka_unit_test_setup_teardown(name, three_nodes, end)
+
+int main(void)
+{
+    static const struct CMUnitTest tests[] = {
+        test(restored_a_late_node_owes_what_was_granted_again_since),
+        test(restored_a_late_node_owes_what_is_free_again_since),
+        test(restored_each_late_node_of_a_lost_lease_owes_it),
+        test(restored_twice_a_node_that_was_not_asked_owes_what_it_held_before),
+        test(restored_twice_a_node_that_was_not_asked_joins_the_lease_of_the_backup),
+        test(restored_twice_epochs_of_no_pool_hold_it_up),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
