@@ -156,7 +156,7 @@ static void make_lost(struct fsm *fsm, struct pool *pool, uint32_t i, uint32_t e
     lease_make_lost(fsm, &spec, i, epoch, detail);
 }
 
-/* It is the lease of a later epoch: each member proves it clean for that. */
+/* It is the lease of a later epoch: each member proves it clean for that, or its fence stands for the proof. */
 static void raise_lease(struct fsm *fsm, struct lease *lease, uint32_t epoch)
 {
     if (lease_live(&lease->pub))
@@ -164,8 +164,12 @@ static void raise_lease(struct fsm *fsm, struct lease *lease, uint32_t epoch)
     lease->pub.epoch = epoch;
     lease->pool->slots[lease->pub.uid - lease->pool->pub.range.first].epoch = epoch;
     lease->sticky |= QUARANTINE_RESTORED;
-    for (uint32_t m = 0; m < lease->pub.n_members; m++)
-        lease_set_proof(fsm, lease, m, PROOF_PENDING, NULL, NULL);
+    for (uint32_t m = 0; m < lease->pub.n_members; m++) {
+        const struct node *node = (const struct node *)lease->pub.members[m].node;
+
+        lease_set_proof(fsm, lease, m, node->health == HEALTH_FENCED ? PROOF_FENCED : PROOF_PENDING,
+                        NULL, NULL);
+    }
 }
 
 /* The node was a member of the lease that the uid has, or of a later one that the backup does not know. */

@@ -116,6 +116,31 @@ static void restored_each_late_node_of_a_lost_lease_owes_it(void **state)
     assert_int_equal(of_uid(UID)->epoch, GAP + 1);
 }
 
+/* The fence stands for the proof of whatever epoch: nobody else could give it. */
+static void restored_a_fenced_member_owes_nothing_of_a_raised_lease(void **state)
+{
+    uint64_t lease = kit_active(&kit, "n1,n2");
+
+    backup = kit_backup(&kit);
+    kit_restore(&kit, &backup, 'b');
+    come_back("n1", "machine-1");
+    hello("n3", "machine-3");
+    kit_fence(&kit, "n2", "machine-2", "boot-1");
+    kit_epoch(&kit, "n3", UID, 5, true);
+    kit_watermarks(&kit);
+    assert_int_equal(kit_lease(&kit, lease)->epoch, 5);
+    assert_int_equal(kit_member(&kit, lease, "n1")->proof, PROOF_PENDING);
+    assert_int_equal(kit_member(&kit, lease, "n2")->proof, PROOF_FENCED);
+    assert_int_equal(kit_confirm(&kit, "n1,n3"), FSM_OK);
+    assert_int_equal(kit_report(&kit, "n1", lease, KIT_CLEAN, NULL), FSM_OK);
+    assert_int_equal(kit_report(&kit, "n3", lease, KIT_CLEAN, NULL), FSM_OK);
+    assert_int_equal(kit_state(&kit, lease), LEASE_COOLING);
+    kit_elapse(&kit, 3600000);
+    kit_watermarks(&kit);
+    assert_int_equal(kit_state(&kit, lease), LEASE_FREE);
+    assert_int_equal(kit_verb(&kit, "n2", XCE__V1__NODE_VERB__NODE_VERB_FORGET, NULL), FSM_OK);
+}
+
 /* ---- several restores ---- */
 
 /* n2 comes only after the second restore with what it got before the first; n1 got the uid in between. */
@@ -208,6 +233,7 @@ int main(void)
         test(restored_a_late_node_owes_what_was_granted_again_since),
         test(restored_a_late_node_owes_what_is_free_again_since),
         test(restored_each_late_node_of_a_lost_lease_owes_it),
+        test(restored_a_fenced_member_owes_nothing_of_a_raised_lease),
         test(restored_twice_a_node_that_was_not_asked_owes_what_it_held_before),
         test(restored_twice_a_node_that_was_not_asked_joins_the_lease_of_the_backup),
         test(restored_twice_epochs_of_no_pool_hold_it_up),
