@@ -507,8 +507,9 @@ static int past_start(struct noded *n)
     if (r < 0)
         return r;
     noded_pools_start(n);
-    noded_incarnation_start(n);
-    r = noded_map_start(n, torn);
+    r = noded_incarnation_start(n);
+    if (r == 0)
+        r = noded_map_start(n, torn);
     if (r < 0)
         return r;
     name_take(n);

@@ -29,25 +29,40 @@ static void add(struct noded *n, const char *hex)
     (void)snprintf(n->incarnations[n->n_incarnations++], sizeof(n->incarnations[0]), "%s", hex);
 }
 
-void noded_incarnation_start(struct noded *n)
+/* Whole lines: what was cut off may have been a state that was left. */
+static int load(struct noded *n, char *text)
+{
+    size_t len = strlen(text);
+    char *line;
+
+    if (len == 0 || text[len - 1] != '\n')
+        return -EBADMSG;
+    text[len - 1] = '\0';
+    while ((line = strsep(&text, "\n"))) {
+        if (!is_hex(line))
+            return -EBADMSG;
+        add(n, line);
+    }
+    return 0;
+}
+
+int noded_incarnation_start(struct noded *n)
 {
     auto_free char *text = NULL;
-    char *at, *line;
     int r = fs_read_file(AT_FDCWD, n->incarnations_path, INCARNATIONS_MAX * LINE_MAX_BYTES, &text,
                          NULL);
 
     if (r == -ENOENT)
-        return;
-    for (at = text; r == 0 && (line = strsep(&at, "\n"));)
-        if (is_hex(line))
-            add(n, line);
-        else if (*line)
-            r = -EBADMSG;
+        return 0;
     if (r == 0)
-        return;
-    n->n_incarnations = 0;
-    log_warning(NULL, "%s: %s; which states of leased were left is not known any more",
-                n->incarnations_path, err_text(r));
+        r = load(n, text);
+    if (r < 0)
+        log_error(NULL,
+                  "%s: %s: which states of leased this node has left is not known any more; if the "
+                  "file can not be brought back, make sure that no leased runs with a state from "
+                  "before a restore, move the file away and start again",
+                  n->incarnations_path, err_text(r));
+    return r;
 }
 
 static void to_hex(const uint8_t *bytes, size_t len, char ret[static LINE_MAX_BYTES])

@@ -209,8 +209,9 @@ void noded_epochs_say(struct noded *n);
 
 /* ---- noded_incarnation.c ---- */
 
-/* The states of before; a file that is not sound is as none. */
-void noded_incarnation_start(struct noded *n);
+/* The states of before. 0, also where there is no file yet; -errno the file is not sound: the node could follow a state that
+ * it has left, so it must not start. What is wrong is in the log. */
+int noded_incarnation_start(struct noded *n);
 /* leased shows this state. 0; -ESTALE this node has left it for another, and never goes back; -errno that it is left can
  * not be noted. What is wrong is in the log. */
 int noded_incarnation_take(struct noded *n, const struct session_welcome *welcome);

@@ -552,6 +552,36 @@ class NodedTest(unittest.TestCase):
         self.noded.start()
         self.ready()
 
+    def test_unreadable_incarnations_refuse_to_start_and_say_what_to_do(self):
+        """Who does not know which states it has left could go back to one."""
+        self.begin()
+        self.acquire()
+        self.assertEqual(self.noded.stop(), 0)
+        path = os.path.join(self.noded.state, "incarnations")
+        with open(path, "rb") as f:
+            whole = f.read()
+        self.assertRegex(whole, rb"\A[0-9a-f]+\n\Z")
+        for what, bad in {"empty": b"", "cut": whole[:-3], "of the end": whole[:-1], "other": b"x" + whole[1:],
+                          "longer": whole * 1000, "a gap": whole + b"\n" + whole, "a NUL": whole + b"\0\n"}.items():
+            with self.subTest(what):
+                with open(path, "wb") as f:
+                    f.write(bad)
+                self.refuses_to_start(path)
+        os.unlink(path)
+        os.mkdir(path)
+        self.refuses_to_start(path)
+        os.rmdir(path)
+        with open(path, "wb") as f:
+            f.write(whole)
+        self.noded.start()
+        self.ready()
+
+    def refuses_to_start(self, path):
+        code, said = self.noded.run()
+        self.assertEqual(code, 1)
+        self.assertIn(path + ": ", said)
+        self.assertIn("move the file away", said)
+
     def test_two_nodeds_do_not_share_a_machine(self):
         self.begin()
         code, said = self.noded.run()
