@@ -322,9 +322,10 @@ static void do_command(struct engine_kit *kit, Xce__V1__Command *command)
     bool unknown = false;
     int r;
 
-    /* A replica may cease to lead in the midst of it: then once more, and it may be done already. */
+    /* A replica may cease to lead in the midst of it, or its disk be slow: then once more, and it may be done already. */
     while ((r = engine_kit_do(kit, bytes, len)) < 0) {
-        if (!kit->replica || (r != -EAGAIN && r != -ECONNABORTED) || clock_mono_ms() > until_ms)
+        if (!kit->replica || (r != -EAGAIN && r != -ECONNABORTED && r != -EIO) ||
+            clock_mono_ms() > until_ms)
             die("refused", kit->what);
         unknown |= r == -ECONNABORTED;
         loop_step(kit->loop, 10);
