@@ -241,7 +241,8 @@ static unsigned stage(enum lease_state state)
 
 uint64_t feed_fingerprint(const struct fsm_lease *lease)
 {
-    uint64_t print = stage(lease->state) + 8u * (unsigned)lease->cause;
+    uint64_t print = (uint64_t)lease->epoch << 32 |
+                     (stage(lease->state) + 8u * (unsigned)lease->cause);
 
     for (uint32_t i = 0; i < lease->n_members; i++)
         print = (print ^ (uint64_t)(uintptr_t)lease->members[i].node) * 0x9e3779b97f4a7c15u;

@@ -94,8 +94,9 @@ struct history_piece {
     size_t n_rest;
 };
 
-/* Write a piece. One is under way at a time. done: 0 it is written; -EBADMSG it speaks of another uid or epoch than we
- * have for the same lease, nothing of it was written; -ECANCELED. Exactly once, on the loop, never inside this call. */
+/* Write a piece. One is under way at a time. done: 0 it is written; -EBADMSG it has another uid for a lease than we
+ * have, or another epoch and another time of its grant (a grant's epoch may rise after a restore), nothing of it was written;
+ * -ECANCELED. Exactly once, on the loop, never inside this call. */
 void history_fill(struct history *history, const struct history_piece *piece,
                   void (*done)(int r, void *arg), void *arg);
 

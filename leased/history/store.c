@@ -13,7 +13,8 @@
 #include "common/fsutil.h"
 #include "leased/history/store_inner.h"
 
-/* A lease that drains again after it was retired is in the maps again, hence the CASEs. */
+/* A lease that drains again after it was retired is in the maps again, hence the CASEs. The epoch of one rises when, after a
+ * restore, a node knows of a higher one of its uid (fsm/incarnation.c); it never falls. */
 static const char *const statements[ST_N] = {
     [ST_BEGIN] = "BEGIN IMMEDIATE",
     [ST_COMMIT] = "COMMIT",
@@ -21,7 +22,8 @@ static const char *const statements[ST_N] = {
     [ST_LEASE] =
         "INSERT INTO lease(key, uid, epoch, pool, job, owner_uid, owner_gid, owner, nodes, granted,"
         " ended, retired, freed, cause) VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14)"
-        " ON CONFLICT(key) DO UPDATE SET nodes = excluded.nodes, cause = excluded.cause,"
+        " ON CONFLICT(key) DO UPDATE SET epoch = max(epoch, excluded.epoch),"
+        " nodes = excluded.nodes, cause = excluded.cause,"
         " ended = CASE WHEN excluded.ended IS NULL THEN NULL ELSE coalesce(ended, excluded.ended) "
         "END,"
         " retired = CASE WHEN excluded.retired IS NULL THEN NULL"
@@ -58,12 +60,12 @@ static const char *const statements[ST_N] = {
     [ST_PERIOD_FIND] = "SELECT n FROM period WHERE id = ?1 ORDER BY n DESC LIMIT 1 OFFSET ?2",
     [ST_PERIOD_BEFORE] = "INSERT INTO period(n, id, revision, wall)"
                          " SELECT min(min(n), 0) - 1, ?1, ?2, ?3 FROM period",
-    [ST_LEASE_FIND] = "SELECT uid, epoch FROM lease WHERE key = ?1",
-    /* ?15: the time that the gap made up; what was seen is left alone. */
+    [ST_LEASE_FIND] = "SELECT uid, epoch, granted FROM lease WHERE key = ?1",
+    /* ?15: the time that the gap made up; what was seen is left alone, but for the epoch as above. */
     [ST_LEASE_PAST] =
         "INSERT INTO lease(key, uid, epoch, pool, job, owner_uid, owner_gid, owner, nodes, granted,"
         " ended, retired, freed, cause) VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14)"
-        " ON CONFLICT(key) DO UPDATE SET"
+        " ON CONFLICT(key) DO UPDATE SET epoch = max(epoch, excluded.epoch),"
         " nodes = CASE WHEN freed = ?15 THEN excluded.nodes ELSE nodes END,"
         " cause = CASE WHEN freed = ?15 THEN excluded.cause ELSE cause END,"
         " ended = CASE WHEN ended = ?15 THEN coalesce(excluded.ended, ended) ELSE ended END,"

@@ -53,14 +53,31 @@ static int find_or_make_period(struct store *store, const struct history_foreign
     return native == SQLITE_OK && *ret == 0 ? make_period(store, foreign, ret) : native;
 }
 
-/* What stands here of the lease: SQLITE_ROW, SQLITE_DONE nothing. */
-static int find_lease(const struct filling *filling, uint64_t lease, int64_t ret[2])
+/* What stands here of a lease. */
+struct known {
+    int64_t uid, epoch, granted_wall_ms;
+};
+
+/* SQLITE_ROW and ret; SQLITE_DONE nothing. */
+static int find_lease(const struct filling *filling, uint64_t lease, struct known *ret)
 {
+    int64_t row[3] = {0};
+    int native;
+
     store_bind(filling->store, ST_LEASE_FIND, 1, store_key(filling->period, lease));
-    return store_get(filling->store, ST_LEASE_FIND, ret, 2);
+    native = store_get(filling->store, ST_LEASE_FIND, row, 3);
+    *ret = (struct known){row[0], row[1], row[2]};
+    return native;
 }
 
-/* Whether it has a lease with another uid or epoch than it has here. */
+/* One grant: its epoch may have risen since on one side alone, but its uid and its moment never change. */
+static bool same_grant(const struct known *here, const struct feed_item *there)
+{
+    return here->uid == there->uid &&
+           (here->epoch == there->epoch || here->granted_wall_ms == there->granted_wall_ms);
+}
+
+/* Whether it has a lease that was another grant here. */
 static int contradicts(const struct filling *filling, const struct feed_block *block, bool *ret)
 {
     int native = SQLITE_DONE;
@@ -69,12 +86,12 @@ static int contradicts(const struct filling *filling, const struct feed_block *b
     for (const struct feed_item *item = feed_first(block);
          item && !*ret && filling->period && (native == SQLITE_ROW || native == SQLITE_DONE);
          item = feed_next(block, item)) {
-        int64_t here[2];
+        struct known here;
 
         if (item->kind != FEED_PAST)
             continue;
-        native = find_lease(filling, item->lease, here);
-        *ret = native == SQLITE_ROW && (here[0] != item->uid || here[1] != item->epoch);
+        native = find_lease(filling, item->lease, &here);
+        *ret = native == SQLITE_ROW && !same_grant(&here, item);
     }
     return native == SQLITE_ROW || native == SQLITE_DONE ? SQLITE_OK : native;
 }
@@ -83,8 +100,8 @@ static int write_past(const struct filling *filling, const struct feed_item *ite
 {
     struct store *store = filling->store;
     struct feed_times times = feed_get_times(item);
-    int64_t here[2];
-    int native = find_lease(filling, item->lease, here);
+    struct known here;
+    int native = find_lease(filling, item->lease, &here);
 
     if (native != SQLITE_ROW && native != SQLITE_DONE)
         return native;

@@ -202,7 +202,8 @@ static void filled(int r, void *arg)
         return;
     gap = gap_of(refill);
     if (r < 0) {
-        give_up(refill, r, r == -EBADMSG ? "it has another uid or epoch for a lease of ours" : "");
+        give_up(refill, r,
+                r == -EBADMSG ? "it has another grant under the number of a lease of ours" : "");
         return;
     }
     if (refill->part < refill->plan.n_parts)

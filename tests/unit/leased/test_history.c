@@ -153,21 +153,28 @@ static void fill(struct fsm_lease *lease, struct fsm_member *members, uint64_t i
     };
 }
 
-/* One change, a second after the one before. */
-static void tell(struct fixture *fx, uint64_t id, uint32_t n, enum lease_state state,
-                 int64_t granted_wall_ms)
+/* One change, a second after the one before. raised: how far its epoch has risen since it was granted. */
+static void tell_raised(struct fixture *fx, uint64_t id, uint32_t n, enum lease_state state,
+                        int64_t granted_wall_ms, uint32_t raised)
 {
     struct fsm_member members[2];
     struct fsm_lease lease;
     struct fsm_change change = {.kind = CHANGE_LEASE, .lease = &lease};
 
     fill(&lease, members, id, n, state);
+    lease.epoch += raised;
     fx->revision++;
     fx->wall_ms = WALL + (int64_t)fx->revision * 1000;
     lease.granted_wall_ms = granted_wall_ms ? granted_wall_ms : fx->wall_ms;
     lease.revision = change.revision = fx->revision;
     change.wall_ms = fx->wall_ms;
     history_changed(fx->history, fx->incarnation, &change);
+}
+
+static void tell(struct fixture *fx, uint64_t id, uint32_t n, enum lease_state state,
+                 int64_t granted_wall_ms)
+{
+    tell_raised(fx, id, n, state, granted_wall_ms, 0);
 }
 
 #define CHANGES 6 /* of a whole life */
@@ -314,6 +321,24 @@ static void history_lists_newest_first(void **state)
                 .by = HISTORY_BY_UID_EPOCH, .uid = UID_FIRST + 1, .epoch = 4, .limit = 100});
     assert_int_equal(fx->n, 1);
     assert_int_equal(fx->first.lease, 11);
+}
+
+/* After a restore, when a node has seen a higher one: nothing else of the lease need change with it. */
+static void history_finds_a_lease_under_the_epoch_that_it_was_raised_to(void **state)
+{
+    struct fixture *fx = *state;
+
+    tell(fx, 1, 1, LEASE_DRAINING, WALL);
+    for (uint32_t raised = 1; raised <= 2; raised++) {
+        tell_raised(fx, 1, 1, LEASE_DRAINING, WALL, raised);
+        ask(fx, &(struct history_query){
+                    .by = HISTORY_BY_UID_EPOCH, .uid = UID_FIRST, .epoch = 1 + raised, .limit = 9});
+        assert_int_equal(fx->n, 1);
+        assert_int_equal(fx->first.lease, 1);
+    }
+    ask(fx, &(struct history_query){.by = HISTORY_BY_LEASE, .lease = 1, .limit = 9});
+    assert_int_equal(fx->n, 1);
+    assert_int_equal(fx->first.epoch, 3);
 }
 
 static void history_shows_an_owner_his_own_alone(void **state)
@@ -821,6 +846,7 @@ int main(void)
         TEST(history_knows_who_had_a_uid_at_a_time),
         TEST(history_gives_all_of_a_lease),
         TEST(history_lists_newest_first),
+        TEST(history_finds_a_lease_under_the_epoch_that_it_was_raised_to),
         TEST(history_shows_an_owner_his_own_alone),
         TEST(history_shows_nothing_to_who_has_only_the_owners_uid),
         TEST(history_follows_a_lease_back_into_draining),

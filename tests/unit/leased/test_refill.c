@@ -194,6 +194,22 @@ static void step(struct fixture *fx)
         *lease = (struct fsm_lease){0};
 }
 
+/* After a restore a node tells that it has seen a higher epoch. */
+static void raise_epoch(struct fixture *fx, unsigned at)
+{
+    struct world *world = &fx->world;
+    struct fsm_lease *lease = &world->leases[at];
+    struct fsm_change change = {.kind = CHANGE_LEASE, .lease = lease};
+
+    assert_true(lease->id != 0);
+    change.revision = lease->revision = ++world->revision;
+    change.wall_ms = WALL + (int64_t)world->revision * 1000;
+    lease->epoch = ++world->epochs[at];
+    for (int i = 0; i < N_HISTORIES; i++)
+        if (!fx->away[i])
+            history_changed(fx->history[i], world->incarnation, &change);
+}
+
 static void go_on(struct fixture *fx, unsigned steps)
 {
     for (unsigned i = 0; i < steps; i++)
@@ -569,18 +585,83 @@ static void refill_waits_for_one_that_has_come_far_enough(void **state)
     assert_int_equal(refill(fx, SOURCE, SIZE_MAX), -ENOENT);
 }
 
-static void refill_of_another_story_is_refused(void **state)
+static void refill_of_one_that_joins_after_an_epoch_rose_has_the_higher_one(void **state)
 {
     struct fixture *fx = *state;
+
+    fx->away[TARGET] = true;
+    go_on(fx, STEPS);
+    raise_epoch(fx, 0);
+    come_back(fx, TARGET);
+    assert_int_equal(refill(fx, SOURCE, SIZE_MAX), 0);
+    same(fx);
+}
+
+static void refill_of_a_lease_whose_epoch_rose_in_the_gap_has_the_higher_one(void **state)
+{
+    struct fixture *fx = *state;
+    struct history_query query = {.by = HISTORY_BY_UID_EPOCH, .uid = UID_FIRST, .limit = 2};
+
+    go_on(fx, STEPS);
+    fx->away[TARGET] = true;
+    raise_epoch(fx, 0);
+    query.epoch = fx->world.epochs[0];
+    fx->world.leases[0].state = LEASE_DRAINING; /* it does not live on */
+    go_on(fx, STEPS);
+    assert_true(fx->world.epochs[0] > query.epoch);
+    come_back(fx, TARGET);
+    assert_int_equal(refill(fx, SOURCE, SIZE_MAX), 0);
+    same(fx);
+    ask(fx, TARGET, &query);
+    assert_int_equal(fx->n, 1);
+}
+
+/* One of before wrote the epoch down when the lease was granted, and never again. */
+static void refill_from_one_that_never_saw_an_epoch_rise_keeps_the_higher_one(void **state)
+{
+    struct fixture *fx = *state;
+    struct history_query query = {.by = HISTORY_BY_UID_EPOCH, .uid = UID_FIRST, .limit = 2};
+
+    fx->away[TARGET] = true;
+    go_on(fx, STEPS);
+    raise_epoch(fx, 0);
+    come_back(fx, TARGET);
+    (void)outline_of(fx, SOURCE); /* all is written */
+    run_sql(fx->path[SOURCE], "UPDATE lease SET epoch = epoch - 1 WHERE rowid ="
+                              " (SELECT max(rowid) FROM lease WHERE uid = 2013265920)");
+    query.epoch = fx->world.epochs[0];
+    assert_int_equal(refill(fx, SOURCE, SIZE_MAX), 0);
+    assert_int_equal(outline_of(fx, TARGET)->n_gaps, 0);
+    ask(fx, TARGET, &query);
+    assert_int_equal(fx->n, 1);
+    assert_int_equal(fx->entries[0].lease, fx->world.leases[0].id);
+}
+
+static void another_story_is_refused(struct fixture *fx, const char *set)
+{
+    char sql[128];
 
     go_on(fx, STEPS);
     miss(fx, TARGET, 100);
     (void)outline_of(fx, SOURCE); /* all is written */
-    run_sql(fx->path[SOURCE], "UPDATE lease SET epoch = epoch + 1 WHERE rowid ="
-                              " (SELECT min(rowid) FROM lease WHERE freed IS NULL)");
+    (void)snprintf(sql, sizeof sql,
+                   "UPDATE lease SET %s WHERE rowid ="
+                   " (SELECT min(rowid) FROM lease WHERE freed IS NULL)",
+                   set);
+    run_sql(fx->path[SOURCE], sql);
     assert_int_equal(refill(fx, SOURCE, SIZE_MAX), -EBADMSG);
     assert_int_equal(outline_of(fx, TARGET)->n_gaps, 1);
     assert_int_equal(fx->outline[TARGET].gaps[0].plan, 0);
+}
+
+static void refill_of_another_uid_for_a_lease_is_refused(void **state)
+{
+    another_story_is_refused(*state, "uid = uid + 1");
+}
+
+static void refill_of_another_grant_of_a_lease_is_refused(void **state)
+{
+    another_story_is_refused(*state, "epoch = epoch + 1, granted = granted + 1");
 }
 
 static void refill_closed_meanwhile_is_told(void **state)
@@ -737,7 +818,11 @@ int main(void)
         TEST(refill_answers_change_from_not_known_to_known),
         TEST(refill_from_one_with_a_gap_leaves_that_gap),
         TEST(refill_waits_for_one_that_has_come_far_enough),
-        TEST(refill_of_another_story_is_refused),
+        TEST(refill_of_one_that_joins_after_an_epoch_rose_has_the_higher_one),
+        TEST(refill_of_a_lease_whose_epoch_rose_in_the_gap_has_the_higher_one),
+        TEST(refill_from_one_that_never_saw_an_epoch_rise_keeps_the_higher_one),
+        TEST(refill_of_another_uid_for_a_lease_is_refused),
+        TEST(refill_of_another_grant_of_a_lease_is_refused),
         TEST(refill_closed_meanwhile_is_told),
         TEST(refill_of_an_older_file_can_not_be_planned),
         cmocka_unit_test(plan_of_an_impossible_outline_is_refused),

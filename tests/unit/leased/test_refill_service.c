@@ -127,8 +127,10 @@ static void spoil_page(const struct fixture *fx, Xce__V1__PastReply *reply)
     for (size_t i = 0; i < reply->n_leases; i++) {
         if (fx->manner == ENDLESS)
             leases[i]->lease = fx->request.after + 1000 + i; /* none of ours */
-        if (fx->manner == FOREIGN && leases[i]->lease == LIVING)
+        if (fx->manner == FOREIGN && leases[i]->lease == LIVING) {
             leases[i]->epoch++;
+            leases[i]->granted_ms++;
+        }
     }
 }
 
