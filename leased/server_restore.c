@@ -34,8 +34,10 @@
 #include "xce/v1/command.pb-c.h"
 
 #define BACKUP_MAX ((size_t)1 << 30)
-/* Revisions and ids go on above the seconds of the wall clock, so many times: no cluster lives through as many a second. */
+/* Revisions and ids go on above the seconds of the wall clock, so many times: no cluster lives through as many a second.
+ * Lease ids have to stay below FSM_LEASE_ID_MAX. */
 #define NUMBERS_PER_SECOND UINT64_C(1000000)
+#define LEASES_PER_SECOND  UINT64_C(1000)
 
 /* Two restores of one backup leave out different epochs, if they are less than 12 days apart. */
 #define GAP_LEAST   1024
@@ -85,6 +87,7 @@ static int begin_anew(struct act *act)
     digest_random(incarnation, sizeof incarnation);
     restore.incarnation = (ProtobufCBinaryData){sizeof incarnation, incarnation};
     restore.above = (uint64_t)(wall_ms / 1000) * NUMBERS_PER_SECOND;
+    restore.above_lease = (uint64_t)(wall_ms / 1000) * LEASES_PER_SECOND;
     restore.gap = GAP_LEAST + (uint32_t)(wall_ms / 1000 % GAP_SECONDS);
     command.kind_case = XCE__V1__COMMAND__KIND_RESTORE;
     command.restore = &restore;

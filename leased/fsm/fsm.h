@@ -43,10 +43,11 @@ enum fsm_code {
 
 /* Limits. What is above is FSM_INVALID or FSM_EXHAUSTED, with a message that names the limit. */
 #define FSM_MESSAGE_MAX   255
-#define FSM_BATCH_MAX     1024      /* leases of one acquire */
-#define FSM_MEMBERS_MAX   65536     /* members of all leases of one acquire */
-#define FSM_ALL_MEMBERS   (4 << 20) /* members of all leases */
-#define FSM_GIDS_MAX      1024      /* of a lease */
+#define FSM_BATCH_MAX     1024                      /* leases of one acquire */
+#define FSM_LEASE_ID_MAX  ((UINT64_C(1) << 44) - 1) /* the history's keys have no room for more */
+#define FSM_MEMBERS_MAX   65536                     /* members of all leases of one acquire */
+#define FSM_ALL_MEMBERS   (4 << 20)                 /* members of all leases */
+#define FSM_GIDS_MAX      1024                      /* of a lease */
 #define FSM_NODES_MAX     65536
 #define FSM_POOLS_MAX     64
 #define FSM_POOL_UIDS     (1 << 20) /* of a pool */

@@ -45,9 +45,15 @@ bool incarnation_waits(const struct fsm *fsm)
 
 /* ---- a backup becomes the state ---- */
 
-static uint64_t leap(uint64_t from, uint64_t above)
+static uint64_t leap(uint64_t from, uint64_t by, uint64_t above)
 {
-    return from + INCARNATION_LEAP > above ? from + INCARNATION_LEAP : above;
+    return from + by > above ? from + by : above;
+}
+
+static uint64_t leap_lease(const struct fsm *fsm, uint32_t gap, uint64_t above)
+{
+    return leap(fsm->last_lease,
+                INCARNATION_LEAP_LEASE + (uint64_t)gap * INCARNATION_LEASES_AN_EPOCH, above);
 }
 
 /* Those of leases go on when the lease is over. */
@@ -84,6 +90,8 @@ static void await_node(struct fsm *fsm, struct node *node)
 void apply_restore(struct fsm *fsm, const Xce__V1__Command *command, struct fsm_outcome *outcome)
 {
     const Xce__V1__CmdRestore *restore = command->restore;
+    uint32_t gap = restore->gap ? restore->gap : INCARNATION_GAP;
+    uint64_t lease = leap_lease(fsm, gap, restore->above_lease);
 
     if (restore->incarnation.len != sizeof(fsm->incarnation) ||
         memcmp(restore->incarnation.data, fsm->incarnation, sizeof(fsm->incarnation)) == 0) {
@@ -91,13 +99,19 @@ void apply_restore(struct fsm *fsm, const Xce__V1__Command *command, struct fsm_
                  sizeof(fsm->incarnation));
         return;
     }
-    if (restore->gap && (restore->gap < INCARNATION_GAP || restore->gap > INCARNATION_GAP_MAX)) {
-        fsm_fail(outcome, FSM_INVALID, "gap: %" PRIu32 ", must be %u to %u", restore->gap,
-                 INCARNATION_GAP, INCARNATION_GAP_MAX);
+    if (gap < INCARNATION_GAP || gap > INCARNATION_GAP_MAX) {
+        fsm_fail(outcome, FSM_INVALID, "gap: %" PRIu32 ", must be %u to %u", gap, INCARNATION_GAP,
+                 INCARNATION_GAP_MAX);
         return;
     }
-    fsm->restored.gap = restore->gap ? restore->gap : INCARNATION_GAP;
-    fsm->restored.least = add(fsm->restored.least, fsm->restored.gap);
+    if (lease > FSM_LEASE_ID_MAX) {
+        fsm_fail(outcome, FSM_INVALID,
+                 "lease ids would go on above %" PRIu64 ", must be %" PRIu64 " or less", lease,
+                 FSM_LEASE_ID_MAX);
+        return;
+    }
+    fsm->restored.gap = gap;
+    fsm->restored.least = add(fsm->restored.least, gap);
     fsm->restored.backup = fsm->revision;
     fsm->restored.times++;
     fsm->restored.waits = true;
@@ -105,9 +119,9 @@ void apply_restore(struct fsm *fsm, const Xce__V1__Command *command, struct fsm_
     fsm->restored.unpooled = (struct fsm_range){0, 0};
     fsm->restored.strangers = false;
     memcpy(fsm->incarnation, restore->incarnation.data, sizeof(fsm->incarnation));
-    fsm->revision = leap(fsm->revision, restore->above);
-    fsm->last_lease = leap(fsm->last_lease, restore->above);
-    fsm->last_session = leap(fsm->last_session, restore->above);
+    fsm->revision = leap(fsm->revision, INCARNATION_LEAP, restore->above);
+    fsm->last_session = leap(fsm->last_session, INCARNATION_LEAP, restore->above);
+    fsm->last_lease = lease;
     fsm->restored.revision = fsm->revision;
     tokens_done(&fsm->tokens); /* one may have been spent since */
     for (size_t i = 0; i < fsm->n_nodes; i++)

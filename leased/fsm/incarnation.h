@@ -9,7 +9,7 @@
  *     again, as draining, with that node a member, so that the uid goes the way of every other (I2);
  *   - each uid goes on a gap of epochs (INCARNATION_GAP or more) above the highest known of it: names that were given out and that no member
  *     ever put on its disk are not given again;
- *   - revisions, lease ids and sessions go on far above any of before.
+ *   - revisions, lease ids and sessions go on far above any of before; lease ids less far, the history has 44 bits for them.
  * docs/decisions/0014 */
 #ifndef XCE_LEASED_FSM_INCARNATION_H
 #define XCE_LEASED_FSM_INCARNATION_H
@@ -23,8 +23,11 @@
 /* Epochs that are left out: so many, or more if CmdRestore says so. */
 #define INCARNATION_GAP     1024u
 #define INCARNATION_GAP_MAX (1u << 21)
-/* So far revisions, ids and sessions leap at least; decimal, for whoever reads them. */
+/* So far revisions and sessions leap at least; decimal, for whoever reads them. */
 #define INCARNATION_LEAP UINT64_C(1000000000000)
+/* Lease ids: so far, and a number for each epoch that is left out, so that two restores of one backup differ. */
+#define INCARNATION_LEAP_LEASE      UINT64_C(1000000000)
+#define INCARNATION_LEASES_AN_EPOCH 1000u
 
 /* An epoch that stands so many times above it is not believed: the uid would soon be used up. */
 #define INCARNATION_AHEAD (1u << 24)

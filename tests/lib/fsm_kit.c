@@ -766,6 +766,8 @@ enum fsm_code kit_restore(struct kit *kit, struct kit_backup *backup, char first
     incarnation[0] = (uint8_t)first;
     restore.incarnation = (ProtobufCBinaryData){sizeof incarnation, incarnation};
     restore.gap = kit->gap;
+    restore.above = kit->above;
+    restore.above_lease = kit->above_lease;
     command.kind_case = XCE__V1__COMMAND__KIND_RESTORE;
     command.restore = &restore;
     return kit_apply(kit, &command);

@@ -49,7 +49,8 @@ struct kit {
     const char *principal, *id;
     uint8_t digest;
     int64_t issued_ms;
-    uint32_t gap; /* of the next kit_restore; 0 = the least */
+    uint32_t gap;                /* of the next kit_restore; 0 = the least */
+    uint64_t above, above_lease; /* as well */
 };
 
 /* A fresh state without CmdInit. */

@@ -8,9 +8,10 @@
 
 #include "tests/lib/fsm_kit.h"
 
-#define GAP  1024u
-#define UID  KIT_FIRST_UID
-#define LEAP UINT64_C(1000000000000)
+#define GAP        1024u
+#define UID        KIT_FIRST_UID
+#define LEAP       UINT64_C(1000000000000)
+#define LEAP_LEASE UINT64_C(1000000000)
 
 static struct kit kit;
 static struct kit_backup backup;
@@ -239,7 +240,7 @@ static void incarnation_a_lease_that_only_a_node_knows_is_made_again(void **stat
     lease = fsm_lease_of_uid(kit.fsm, UID);
     assert_non_null(lease);
     lost = lease->id;
-    assert_true(lost > LEAP);
+    assert_true(lost > LEAP_LEASE);
     assert_int_equal(lease->epoch, 1);
     assert_int_equal(lease->state, LEASE_DRAINING);
     assert_int_equal(lease->cause, END_RESTORED);

@@ -72,6 +72,63 @@ static void assert_owes(const char *node, uint32_t uid)
     assert_int_equal(kit_member(&kit, of_uid(uid)->id, node)->proof, PROOF_PENDING);
 }
 
+/* ---- numbers ---- */
+
+/* As leased --restore gives them. */
+static void restored_lease_ids_stay_within_what_the_history_has_room_for(void **state)
+{
+    static const uint64_t seconds = 1800000000;
+
+    kit.above = seconds * 1000000;
+    kit.above_lease = seconds * 1000;
+    for (int i = 0; i < 100; i++) {
+        uint64_t before = fsm_last_lease(kit.fsm);
+
+        backup = kit_backup(&kit);
+        kit.gap = GAP + (uint32_t)i * 1000;
+        assert_int_equal(kit_restore(&kit, &backup, (char)('b' + i % 2)), FSM_OK);
+        assert_true(fsm_revision(kit.fsm) > kit.above);
+        assert_true(fsm_last_lease(kit.fsm) >= before + 1000000000);
+        assert_true(fsm_last_lease(kit.fsm) >= kit.above_lease);
+        assert_true(fsm_last_lease(kit.fsm) <= FSM_LEASE_ID_MAX);
+    }
+}
+
+static void restored_twice_one_backup_shares_no_lease_id(void **state)
+{
+    struct kit_backup again;
+    uint64_t first;
+
+    backup = kit_backup(&kit);
+    kit_restore(&kit, &backup, 'b');
+    backup = kit_backup(&kit);
+    again = kit_backup(&kit);
+    kit.gap = GAP;
+    kit_restore(&kit, &backup, 'c');
+    first = fsm_last_lease(kit.fsm);
+    kit.gap = GAP + 1; /* a second later */
+    kit_restore(&kit, &again, 'd');
+    assert_int_equal(fsm_last_lease(kit.fsm), first + 1000);
+}
+
+static void restored_lease_ids_beyond_the_history_are_refused(void **state)
+{
+    uint64_t digest;
+
+    backup = kit_backup(&kit);
+    digest = fsm_digest(kit.fsm);
+    kit.above_lease = FSM_LEASE_ID_MAX + 1;
+    assert_int_equal(kit_restore(&kit, &backup, 'b'), FSM_INVALID);
+    assert_non_null(strstr(kit.out.message, "lease ids would go on above 17592186044416"));
+    assert_true(fsm_digest(kit.fsm) == digest);
+    backup = kit_backup(&kit);
+    kit.above_lease = FSM_LEASE_ID_MAX;
+    assert_int_equal(kit_restore(&kit, &backup, 'b'), FSM_OK);
+    backup = kit_backup(&kit);
+    kit.above_lease = 0;
+    assert_int_equal(kit_restore(&kit, &backup, 'c'), FSM_INVALID);
+}
+
 /* ---- late nodes ---- */
 
 /* Granted after the backup to n2, and again to n1 since: what n2 held is below, and of another incarnation. */
@@ -230,6 +287,9 @@ static void restored_twice_epochs_of_no_pool_hold_it_up(void **state)
 int main(void)
 {
     static const struct CMUnitTest tests[] = {
+        test(restored_lease_ids_stay_within_what_the_history_has_room_for),
+        test(restored_twice_one_backup_shares_no_lease_id),
+        test(restored_lease_ids_beyond_the_history_are_refused),
         test(restored_a_late_node_owes_what_was_granted_again_since),
         test(restored_a_late_node_owes_what_is_free_again_since),
         test(restored_each_late_node_of_a_lost_lease_owes_it),
