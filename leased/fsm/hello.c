@@ -93,7 +93,8 @@ static void begin_session(struct fsm *fsm, struct node *node, const struct hello
     node->pub.session = outcome->session = ++fsm->last_session;
     node->epochs_told = node->epochs_told && !hello->new_machine;
     node->epochs_known = node->epochs_known && !hello->new_machine;
-    node->epochs_begun = node->epochs_again = false;
+    node->epochs_again = false;
+    node->n_epochs_said = 0;
     if (node->admin == ADMIN_NONE)
         node_set_reason(fsm, node, hello->trusted ? NULL : why_unknown(hello, node), NULL);
     node_set(fsm, node, hello->trusted ? HEALTH_OK : HEALTH_UNKNOWN, node->admin);

@@ -80,7 +80,8 @@ static void await_node(struct fsm *fsm, struct node *node)
     node->epochs_known = fsm->restored.times == 1 || node->epochs_told;
     node->pub.session = ++fsm->last_session;
     node->pub.watermark = 0;
-    node->epochs_told = node->epochs_begun = node->epochs_again = false;
+    node->epochs_told = node->epochs_again = false;
+    node->n_epochs_said = 0;
     if (node->admin == ADMIN_NONE)
         node_set_reason(fsm, node, "not heard since a backup was restored", NULL);
     node_set(fsm, node, HEALTH_LOST, node->admin);
@@ -268,20 +269,36 @@ static void take_epoch(struct fsm *fsm, struct node *node, uint32_t uid, uint32_
         make_lost(fsm, pool, i, epoch_of_lost(fsm, at, epoch), node);
 }
 
+/* Each report is a command of its own, and may be lost alone: all are there only if each follows the one before. */
+static bool follows(const struct node *node, const Xce__V1__CmdReport *report,
+                    struct fsm_outcome *outcome)
+{
+    if (report->epochs_before == node->n_epochs_said)
+        return true;
+    fsm_fail(outcome, FSM_IGNORED,
+             "node %s has told %" PRIu64 " epochs in this session, and this report comes after "
+             "%" PRIu64 ": report your epochs again",
+             node->pub.name, node->n_epochs_said, report->epochs_before);
+    return false;
+}
+
 bool incarnation_report(struct fsm *fsm, struct node *node, const Xce__V1__CmdReport *report,
                         struct fsm_outcome *outcome)
 {
     /* Said in a state that wants none, or said already: it changes nothing. */
-    if (!incarnation_wants(fsm, node))
+    if (!incarnation_wants(fsm, node) || (!report->n_epochs && !report->epochs_done))
         return true;
+    if (!follows(node, report, outcome))
+        return false;
     for (size_t i = 0; i < report->n_epochs; i++)
         if (!believable(fsm, node, report->epochs[i], outcome))
             return false;
     for (size_t i = 0; i < report->n_epochs; i++)
         take_epoch(fsm, node, report->epochs[i]->uid, report->epochs[i]->epoch);
-    node->epochs_begun = !report->epochs_done;
+    node->n_epochs_said += report->n_epochs;
     if (!report->epochs_done)
         return true;
+    node->n_epochs_said = 0;
     node->epochs_told = !node->epochs_again;
     node->epochs_again = false;
     node_trust_if_clean(fsm, node);
@@ -295,7 +312,7 @@ void incarnation_ask_again(struct fsm *fsm)
     for (size_t i = 0; fsm->restored.waits && i < fsm->n_nodes; i++) {
         struct node *node = fsm->nodes[i];
 
-        node->epochs_again |= node->epochs_begun;
+        node->epochs_again |= node->n_epochs_said != 0;
         if (!node->epochs_told)
             continue;
         node->epochs_told = false;
@@ -454,9 +471,12 @@ void incarnation_put(struct encoder *e, const struct fsm *fsm)
     put_u32(e, fsm->restored.unpooled.first);
     put_u32(e, fsm->restored.unpooled.last);
     put_u8(e, fsm->restored.strangers);
-    for (size_t i = 0; i < fsm->n_nodes; i++)
-        put_u8(e, (uint8_t)(fsm->nodes[i]->epochs_told | fsm->nodes[i]->epochs_begun << 1 |
-                            fsm->nodes[i]->epochs_again << 2 | fsm->nodes[i]->epochs_known << 3));
+    for (size_t i = 0; i < fsm->n_nodes; i++) {
+        const struct node *node = fsm->nodes[i];
+
+        put_u8(e, (uint8_t)(node->epochs_told | node->epochs_again << 1 | node->epochs_known << 2));
+        put_u64(e, node->n_epochs_said);
+    }
 }
 
 static void get_told(struct decoder *d, struct node *node)
@@ -464,11 +484,11 @@ static void get_told(struct decoder *d, struct node *node)
     uint8_t told = get_u8(d);
 
     node->epochs_told = told & 1;
-    node->epochs_begun = told & 2;
-    node->epochs_again = told & 4;
-    node->epochs_known = told & 8;
-    told &= (uint8_t)~8u;
-    if (told > 6 || told == 4 || told == 3 || told == 5)
+    node->epochs_again = told & 2;
+    node->epochs_known = told & 4;
+    node->n_epochs_said = get_u64(d);
+    if (told > 7 || (node->epochs_told && (node->epochs_again || node->n_epochs_said)) ||
+        (node->epochs_again && !node->n_epochs_said))
         (void)decoder_fail(d, "what a node has told can not be");
 }
 

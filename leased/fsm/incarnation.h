@@ -47,7 +47,7 @@ bool incarnation_wants(const struct fsm *fsm, const struct node *node);
 bool incarnation_waits(const struct fsm *fsm);
 /* There: the outcome says what is waited for. */
 bool incarnation_refuses(const struct fsm *fsm, struct fsm_outcome *outcome);
-/* The epochs in a node's report. false = one can not be, nothing of the report was taken, the outcome says so. */
+/* The epochs in a node's report. false = one can not be or one before is missing, nothing of the report was taken, the outcome says so. */
 bool incarnation_report(struct fsm *fsm, struct node *node, const Xce__V1__CmdReport *report,
                         struct fsm_outcome *outcome);
 /* A pool has got uids that the nodes' earlier reports could not be about: they must report again. */

@@ -82,8 +82,9 @@ struct node {
     enum node_health health;
     enum node_admin admin;
     uint64_t verb_revision; /* of the last drain or cordon: forget wants a watermark past it */
-    /* Since the last restore, which epochs it has seen (incarnation.h): all; or some in this session; or it has to again. */
-    bool epochs_told, epochs_begun, epochs_again;
+    /* Since the last restore, which epochs it has seen (incarnation.h): all; or it has to again. */
+    bool epochs_told, epochs_again;
+    uint64_t n_epochs_said; /* in this session, while it has not told all */
     bool epochs_known; /* the backup that was restored last knew all that it had seen until then */
     int64_t blocked_ms[FSM_NODE_BLOCKS]; /* when it blocked uids, oldest first */
     uint32_t n_blocked;

@@ -42,6 +42,7 @@ struct session {
     uint64_t resume;
     bool mirror_own, same_incarnation;
     bool epochs_asked, epochs_told; /* in this session */
+    uint64_t n_epochs;              /* reported in it */
     uint64_t looked;                /* version of the look-ahead sent last */
     struct hub_subscription *subscription;
     bool full; /* the stream takes no more for now */
@@ -433,6 +434,8 @@ static void said_report(struct session *session, const Xce__V1__Report *report)
         say.n_blocks = report->n_blocks;
         say.n_epochs = report->n_epochs;
         say.epochs_done = report->epochs_done;
+        say.epochs_before = session->n_epochs;
+        session->n_epochs += report->n_epochs;
         command.kind_case = XCE__V1__COMMAND__KIND_REPORT;
         command.report = &say;
         session->proposals++;

@@ -789,12 +789,30 @@ enum fsm_code kit_confirm(struct kit *kit, const char *nodes)
     return kit_apply(kit, &command);
 }
 
+/* How many epochs were told in that session; one that is over leaves its place. */
+static uint64_t *told_in(struct kit *kit, uint64_t session)
+{
+    size_t oldest = 0;
+
+    for (size_t i = 0; i < ARRAY_LEN(kit->told); i++) {
+        if (kit->told[i].session == session)
+            return &kit->told[i].n;
+        if (kit->told[i].session < kit->told[oldest].session)
+            oldest = i;
+    }
+    kit->told[oldest].session = session;
+    kit->told[oldest].n = 0;
+    return &kit->told[oldest].n;
+}
+
 enum fsm_code kit_epoch(struct kit *kit, const char *node, uint32_t uid, uint32_t epoch, bool done)
 {
     Xce__V1__CmdEpoch told = XCE__V1__CMD_EPOCH__INIT;
     Xce__V1__CmdEpoch *list[] = {&told};
     Xce__V1__CmdReport report = XCE__V1__CMD_REPORT__INIT;
     Xce__V1__Command command = XCE__V1__COMMAND__INIT;
+    uint64_t *before = told_in(kit, kit_node(kit, node)->session);
+    enum fsm_code code;
 
     told.uid = uid;
     told.epoch = epoch;
@@ -803,7 +821,12 @@ enum fsm_code kit_epoch(struct kit *kit, const char *node, uint32_t uid, uint32_
     report.n_epochs = uid != 0;
     report.epochs = list;
     report.epochs_done = done;
+    report.epochs_before = *before + kit->lost;
+    kit->lost = 0;
     command.kind_case = XCE__V1__COMMAND__KIND_REPORT;
     command.report = &report;
-    return kit_apply(kit, &command);
+    code = kit_apply(kit, &command);
+    if (code == FSM_OK)
+        *before = done ? 0 : *before + report.n_epochs;
+    return code;
 }

@@ -51,6 +51,10 @@ struct kit {
     int64_t issued_ms;
     uint32_t gap;                /* of the next kit_restore; 0 = the least */
     uint64_t above, above_lease; /* as well */
+    uint64_t lost;               /* so many epochs were lost on the way before the next kit_epoch */
+    struct {
+        uint64_t session, n;
+    } told[8]; /* epochs, in unfinished reports */
 };
 
 /* A fresh state without CmdInit. */

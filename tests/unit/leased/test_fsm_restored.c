@@ -129,6 +129,35 @@ static void restored_lease_ids_beyond_the_history_are_refused(void **state)
     assert_int_equal(kit_restore(&kit, &backup, 'c'), FSM_INVALID);
 }
 
+/* ---- reports ---- */
+
+/* The last of several reports says nothing while one before it is missing. */
+static void restored_a_node_has_not_told_all_when_a_report_was_lost(void **state)
+{
+    backup = kit_backup(&kit);
+    kit_restore(&kit, &backup, 'b');
+    hello("n1", "machine-1");
+    assert_int_equal(kit_epoch(&kit, "n1", UID, 1, false), FSM_OK);
+    kit.lost = 1;
+    assert_int_equal(kit_epoch(&kit, "n1", UID + 2, 1, true), FSM_IGNORED);
+    assert_non_null(strstr(kit.out.message, "has told 1 epochs in this session, and this report "
+                                            "comes after 2"));
+    assert_null(fsm_lease_of_uid(kit.fsm, UID + 2));
+    kit.lost = 1;
+    assert_int_equal(kit_epoch(&kit, "n1", 0, 0, true), FSM_IGNORED);
+    assert_true(fsm_wants_epochs(kit.fsm, kit_node(&kit, "n1")));
+    /* Its next session counts anew. */
+    hello("n1", "machine-1");
+    kit.lost = 1;
+    assert_int_equal(kit_epoch(&kit, "n1", 0, 0, true), FSM_IGNORED);
+    assert_int_equal(kit_epoch(&kit, "n1", UID, 1, false), FSM_OK);
+    assert_int_equal(kit_epoch(&kit, "n1", UID + 1, 1, false), FSM_OK);
+    assert_int_equal(kit_epoch(&kit, "n1", UID + 2, 1, true), FSM_OK);
+    assert_false(fsm_wants_epochs(kit.fsm, kit_node(&kit, "n1")));
+    assert_owes("n1", UID + 1);
+    assert_owes("n1", UID + 2);
+}
+
 /* ---- late nodes ---- */
 
 /* Granted after the backup to n2, and again to n1 since: what n2 held is below, and of another incarnation. */
@@ -290,6 +319,7 @@ int main(void)
         test(restored_lease_ids_stay_within_what_the_history_has_room_for),
         test(restored_twice_one_backup_shares_no_lease_id),
         test(restored_lease_ids_beyond_the_history_are_refused),
+        test(restored_a_node_has_not_told_all_when_a_report_was_lost),
         test(restored_a_late_node_owes_what_was_granted_again_since),
         test(restored_a_late_node_owes_what_is_free_again_since),
         test(restored_each_late_node_of_a_lost_lease_owes_it),
