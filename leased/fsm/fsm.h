@@ -181,6 +181,7 @@ struct fsm_restored {
     struct fsm_range unpooled;
     /* Nodes of which the backup does not know all have told of old epochs: uids may stand above any that a node has seen. */
     bool strangers;
+    uint32_t ceiling; /* no node is believed a higher epoch, unless the uid has got there since */
 };
 
 void fsm_get_restored(const struct fsm *fsm, struct fsm_restored *ret);

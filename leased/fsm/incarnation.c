@@ -56,6 +56,28 @@ static uint64_t leap_lease(const struct fsm *fsm, uint32_t gap, uint64_t above)
                 INCARNATION_LEAP_LEASE + (uint64_t)gap * INCARNATION_LEASES_AN_EPOCH, above);
 }
 
+/* Of all uids, in pools or not; those that are used up do not count. */
+static uint32_t highest_epoch(const struct fsm *fsm)
+{
+    uint32_t highest = 0;
+
+    for (size_t p = 0; p < fsm->n_pools; p++)
+        for (uint32_t i = 0; i < fsm->pools[p]->size; i++) {
+            uint32_t epoch = fsm->pools[p]->slots[i].epoch;
+
+            if (epoch > highest && epoch != UINT32_MAX)
+                highest = epoch;
+        }
+    for (size_t p = 0; p < fsm->n_floors; p++)
+        for (uint32_t i = 0; i < FLOOR_PAGE; i++) {
+            uint32_t epoch = fsm->floors[p].epochs[i];
+
+            if (epoch > highest && epoch != UINT32_MAX)
+                highest = epoch;
+        }
+    return highest;
+}
+
 /* Those of leases go on when the lease is over. */
 static void raise_epochs(struct fsm *fsm)
 {
@@ -119,6 +141,7 @@ void apply_restore(struct fsm *fsm, const Xce__V1__Command *command, struct fsm_
     fsm->restored.wall_ms = fsm->wall_ms;
     fsm->restored.unpooled = (struct fsm_range){0, 0};
     fsm->restored.strangers = false;
+    fsm->restored.ceiling = add(highest_epoch(fsm), add(fsm->restored.least, INCARNATION_AHEAD));
     memcpy(fsm->incarnation, restore->incarnation.data, sizeof(fsm->incarnation));
     fsm->revision = leap(fsm->revision, INCARNATION_LEAP, restore->above);
     fsm->last_session = leap(fsm->last_session, INCARNATION_LEAP, restore->above);
@@ -142,8 +165,7 @@ static bool believable(const struct fsm *fsm, const struct node *node,
     uint32_t known = pool ? pool->slots[told->uid - pool->pub.range.first].epoch
                           : floor_get(fsm, told->uid);
 
-    if (told->uid && told->epoch &&
-        told->epoch <= (uint64_t)known + incarnation_least(fsm) + INCARNATION_AHEAD)
+    if (told->uid && told->epoch && (told->epoch <= known || told->epoch <= fsm->restored.ceiling))
         return true;
     fsm_fail(outcome, FSM_INVALID,
              "node %s says that it has seen epoch %" PRIu32 " of uid %" PRIu32
@@ -471,6 +493,7 @@ void incarnation_put(struct encoder *e, const struct fsm *fsm)
     put_u32(e, fsm->restored.unpooled.first);
     put_u32(e, fsm->restored.unpooled.last);
     put_u8(e, fsm->restored.strangers);
+    put_u32(e, fsm->restored.ceiling);
     for (size_t i = 0; i < fsm->n_nodes; i++) {
         const struct node *node = fsm->nodes[i];
 
@@ -504,12 +527,14 @@ void incarnation_get(struct decoder *d, struct fsm *fsm)
     fsm->restored.unpooled.first = get_u32(d);
     fsm->restored.unpooled.last = get_u32(d);
     fsm->restored.strangers = get_bool(d);
+    fsm->restored.ceiling = get_u32(d);
     for (size_t i = 0; i < fsm->n_nodes; i++)
         get_told(d, fsm->nodes[i]);
     if (!d->wrong &&
         (!fsm->restored.times || fsm->restored.revision > fsm->revision ||
          fsm->restored.backup >= fsm->restored.revision || fsm->restored.gap < INCARNATION_GAP ||
          fsm->restored.gap > INCARNATION_GAP_MAX || fsm->restored.least < fsm->restored.gap ||
+         fsm->restored.ceiling < INCARNATION_AHEAD ||
          fsm->restored.unpooled.first > fsm->restored.unpooled.last))
         (void)decoder_fail(d, "the restore of this state can not be");
 }

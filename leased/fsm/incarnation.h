@@ -29,7 +29,8 @@
 #define INCARNATION_LEAP_LEASE      UINT64_C(1000000000)
 #define INCARNATION_LEASES_AN_EPOCH 1000u
 
-/* An epoch that stands so many times above it is not believed: the uid would soon be used up. */
+/* An epoch so far above the highest of the backup and all gaps is not believed: a uid would soon be used up. The limit is
+ * set when the backup is restored, and no report moves it. */
 #define INCARNATION_AHEAD (1u << 24)
 
 struct decoder;

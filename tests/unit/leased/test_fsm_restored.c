@@ -158,6 +158,29 @@ static void restored_a_node_has_not_told_all_when_a_report_was_lost(void **state
     assert_owes("n1", UID + 2);
 }
 
+/* ---- limits ---- */
+
+/* However often a node reports: the limit stands where it stood when the backup was restored. */
+static void restored_a_node_does_not_use_up_a_uid_by_reporting(void **state)
+{
+    uint32_t ceiling;
+
+    kit_finish(&kit, kit_active(&kit, "n1"));
+    backup = kit_backup(&kit);
+    kit_restore(&kit, &backup, 'b');
+    ceiling = 1 + GAP + (1u << 24);
+    assert_int_equal(restored().ceiling, ceiling);
+    hello("n1", "machine-1");
+    assert_int_equal(kit_epoch(&kit, "n1", UID, ceiling + 1, false), FSM_INVALID);
+    assert_non_null(strstr(kit.out.message, "that can not be"));
+    assert_int_equal(kit_epoch(&kit, "n1", UID, ceiling - 1, false), FSM_OK);
+    assert_int_equal(kit_epoch(&kit, "n1", UID, ceiling + 1, false), FSM_INVALID);
+    assert_int_equal(kit_epoch(&kit, "n1", UID, ceiling, true), FSM_OK);
+    hello("n2", "machine-2");
+    assert_int_equal(kit_epoch(&kit, "n2", UID, ceiling + 1, false), FSM_INVALID);
+    assert_int_equal(of_uid(UID)->epoch, ceiling);
+}
+
 /* ---- late nodes ---- */
 
 /* Granted after the backup to n2, and again to n1 since: what n2 held is below, and of another incarnation. */
@@ -320,6 +343,7 @@ int main(void)
         test(restored_twice_one_backup_shares_no_lease_id),
         test(restored_lease_ids_beyond_the_history_are_refused),
         test(restored_a_node_has_not_told_all_when_a_report_was_lost),
+        test(restored_a_node_does_not_use_up_a_uid_by_reporting),
         test(restored_a_late_node_owes_what_was_granted_again_since),
         test(restored_a_late_node_owes_what_is_free_again_since),
         test(restored_each_late_node_of_a_lost_lease_owes_it),
