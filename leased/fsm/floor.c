@@ -31,6 +31,14 @@ uint32_t floor_get(const struct fsm *fsm, uint32_t uid)
                : 0;
 }
 
+bool floor_wants_page(const struct fsm *fsm, uint32_t uid)
+{
+    uint32_t first = uid - uid % FLOOR_PAGE;
+    size_t i = lower_bound(fsm, first);
+
+    return i == fsm->n_floors || fsm->floors[i].first != first;
+}
+
 void floor_set(struct fsm *fsm, uint32_t uid, uint32_t epoch)
 {
     uint32_t first = uid - uid % FLOOR_PAGE;

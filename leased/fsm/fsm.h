@@ -182,6 +182,7 @@ struct fsm_restored {
     /* Nodes of which the backup does not know all have told of old epochs: uids may stand above any that a node has seen. */
     bool strangers;
     uint32_t ceiling; /* no node is believed a higher epoch, unless the uid has got there since */
+    uint32_t n_pages; /* of uids that are in no pool, made for what nodes told */
 };
 
 void fsm_get_restored(const struct fsm *fsm, struct fsm_restored *ret);

@@ -1,8 +1,10 @@
 #include "leased/fsm/incarnation.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "common/mem.h"
 #include "leased/fsm/apply.h"
 #include "leased/fsm/codec.h"
 #include "leased/fsm/command.h"
@@ -141,6 +143,7 @@ void apply_restore(struct fsm *fsm, const Xce__V1__Command *command, struct fsm_
     fsm->restored.wall_ms = fsm->wall_ms;
     fsm->restored.unpooled = (struct fsm_range){0, 0};
     fsm->restored.strangers = false;
+    fsm->restored.n_pages = 0;
     fsm->restored.ceiling = add(highest_epoch(fsm), add(fsm->restored.least, INCARNATION_AHEAD));
     memcpy(fsm->incarnation, restore->incarnation.data, sizeof(fsm->incarnation));
     fsm->revision = leap(fsm->revision, INCARNATION_LEAP, restore->above);
@@ -164,13 +167,63 @@ static bool believable(const struct fsm *fsm, const struct node *node,
     const struct pool *pool = pool_of_uid(fsm, told->uid);
     uint32_t known = pool ? pool->slots[told->uid - pool->pub.range.first].epoch
                           : floor_get(fsm, told->uid);
+    const char *whose = pool ? NULL : range_of_others(told->uid);
 
+    if (whose) {
+        fsm_fail(outcome, FSM_INVALID,
+                 "node %s says that it has seen epoch %" PRIu32 " of uid %" PRIu32
+                 ", which no pool can have: %s",
+                 node->pub.name, told->epoch, told->uid, whose);
+        return false;
+    }
     if (told->uid && told->epoch && (told->epoch <= known || told->epoch <= fsm->restored.ceiling))
         return true;
     fsm_fail(outcome, FSM_INVALID,
              "node %s says that it has seen epoch %" PRIu32 " of uid %" PRIu32
              ", which is at %" PRIu32 ": that can not be",
              node->pub.name, told->epoch, told->uid, known);
+    return false;
+}
+
+static int by_number(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* How many pages the report's uids in no pool would add, and one of those uids. */
+static size_t pages_of(const struct fsm *fsm, const Xce__V1__CmdReport *report, uint32_t *ret_uid)
+{
+    uint32_t *pages = mem_must_alloc((report->n_epochs + 1) * sizeof(*pages));
+    size_t n = 0, distinct = 0;
+
+    for (size_t i = 0; i < report->n_epochs; i++) {
+        uint32_t uid = report->epochs[i]->uid;
+
+        if (pool_of_uid(fsm, uid) || !floor_wants_page(fsm, uid))
+            continue;
+        *ret_uid = uid;
+        pages[n++] = uid / FLOOR_PAGE;
+    }
+    qsort(pages, n, sizeof(*pages), by_number);
+    for (size_t i = 0; i < n; i++)
+        distinct += !i || pages[i] != pages[i - 1];
+    free(pages);
+    return distinct;
+}
+
+static bool has_room(const struct fsm *fsm, const struct node *node,
+                     const Xce__V1__CmdReport *report, struct fsm_outcome *outcome)
+{
+    uint32_t uid = 0;
+
+    if (pages_of(fsm, report, &uid) <= INCARNATION_PAGES - fsm->restored.n_pages)
+        return true;
+    fsm_fail(outcome, FSM_EXHAUSTED,
+             "node %s tells of uid %" PRIu32 ", one of too many that are in no pool: make their "
+             "pools again, with the same ranges",
+             node->pub.name, uid);
     return false;
 }
 
@@ -278,6 +331,7 @@ static void take_epoch(struct fsm *fsm, struct node *node, uint32_t uid, uint32_
     if (!pool) {
         if (fsm->restored.waits && !nothing_new)
             note_unpooled(&fsm->restored.unpooled, uid);
+        fsm->restored.n_pages += floor_wants_page(fsm, uid);
         floor_set(fsm, uid, epoch);
         return;
     }
@@ -315,6 +369,8 @@ bool incarnation_report(struct fsm *fsm, struct node *node, const Xce__V1__CmdRe
     for (size_t i = 0; i < report->n_epochs; i++)
         if (!believable(fsm, node, report->epochs[i], outcome))
             return false;
+    if (!has_room(fsm, node, report, outcome))
+        return false;
     for (size_t i = 0; i < report->n_epochs; i++)
         take_epoch(fsm, node, report->epochs[i]->uid, report->epochs[i]->epoch);
     node->n_epochs_said += report->n_epochs;
@@ -494,6 +550,7 @@ void incarnation_put(struct encoder *e, const struct fsm *fsm)
     put_u32(e, fsm->restored.unpooled.last);
     put_u8(e, fsm->restored.strangers);
     put_u32(e, fsm->restored.ceiling);
+    put_u32(e, fsm->restored.n_pages);
     for (size_t i = 0; i < fsm->n_nodes; i++) {
         const struct node *node = fsm->nodes[i];
 
@@ -528,13 +585,14 @@ void incarnation_get(struct decoder *d, struct fsm *fsm)
     fsm->restored.unpooled.last = get_u32(d);
     fsm->restored.strangers = get_bool(d);
     fsm->restored.ceiling = get_u32(d);
+    fsm->restored.n_pages = get_u32(d);
     for (size_t i = 0; i < fsm->n_nodes; i++)
         get_told(d, fsm->nodes[i]);
     if (!d->wrong &&
         (!fsm->restored.times || fsm->restored.revision > fsm->revision ||
          fsm->restored.backup >= fsm->restored.revision || fsm->restored.gap < INCARNATION_GAP ||
          fsm->restored.gap > INCARNATION_GAP_MAX || fsm->restored.least < fsm->restored.gap ||
-         fsm->restored.ceiling < INCARNATION_AHEAD ||
+         fsm->restored.ceiling < INCARNATION_AHEAD || fsm->restored.n_pages > INCARNATION_PAGES ||
          fsm->restored.unpooled.first > fsm->restored.unpooled.last))
         (void)decoder_fail(d, "the restore of this state can not be");
 }

@@ -33,6 +33,10 @@
  * set when the backup is restored, and no report moves it. */
 #define INCARNATION_AHEAD (1u << 24)
 
+/* So many pages (FLOOR_PAGE uids) of uids that are in no pool are kept for what nodes tell, so that no node fills the memory
+ * of all replicas: as many as two pools of the largest size have. */
+#define INCARNATION_PAGES 2048u
+
 struct decoder;
 struct encoder;
 

@@ -49,6 +49,8 @@ void pool_recount_owners(struct fsm *fsm, struct pool *pool);
 
 /* Epochs of uids that are in no pool (floor.c). */
 uint32_t floor_get(const struct fsm *fsm, uint32_t uid);
+/* Whether floor_set would need another page. */
+bool floor_wants_page(const struct fsm *fsm, uint32_t uid);
 /* Raise it; epoch 0 does nothing. */
 void floor_set(struct fsm *fsm, uint32_t uid, uint32_t epoch);
 /* Of a uid that is in a pool now: what is known here may not stand above its epoch there. */
@@ -59,6 +61,8 @@ void floors_done(struct fsm *fsm);
 
 /* ---- rules (range.c; pure) ---- */
 
+/* NULL = the uid may be in a pool as far as its number tells; else whose it is. Static. */
+const char *range_of_others(uint32_t uid);
 /* NULL = a pool may lie there as far as arithmetic can tell; else what stands in its way, a sentence in why.
  *   self      the pool that grows, NULL = a new one
  *   own       directory ranges that come with the request */

@@ -22,6 +22,14 @@ static bool overlap(struct fsm_range a, struct fsm_range b)
     return a.first <= b.last && b.first <= a.last;
 }
 
+const char *range_of_others(uint32_t uid)
+{
+    for (size_t i = 0; i < ARRAY_LEN(classes); i++)
+        if (uid >= classes[i].range.first && uid <= classes[i].range.last)
+            return classes[i].what;
+    return NULL;
+}
+
 static const char *against_classes(struct fsm_range range, char *why)
 {
     for (size_t i = 0; i < ARRAY_LEN(classes); i++)

@@ -9,6 +9,7 @@
 
 #define ID_LEN     32
 #define PROOFS_MAX (1u << 20)
+#define EPOCHS_MAX (1u << 16)
 
 bool report_is_id(const ProtobufCBinaryData *id)
 {
@@ -99,7 +100,8 @@ int report_blocks(Xce__V1__BlockReport *const *from, size_t n, Xce__V1__CmdBlock
     return 0;
 }
 
-int report_epochs(Xce__V1__EpochReport *const *from, size_t n, Xce__V1__CmdEpoch ***ret)
+int report_epochs(Xce__V1__EpochReport *const *from, size_t n, Xce__V1__CmdEpoch ***ret,
+                  struct err *err)
 {
     /* One block, as above. */
     Xce__V1__CmdEpoch **pointers = calloc(n ? n : 1, sizeof *pointers + sizeof **pointers);
@@ -107,6 +109,10 @@ int report_epochs(Xce__V1__EpochReport *const *from, size_t n, Xce__V1__CmdEpoch
 
     if (!pointers)
         return -ENOMEM;
+    if (n > EPOCHS_MAX) {
+        free(pointers);
+        return err_set(err, -EINVAL, "epochs: %zu of them, at most %u in a report", n, EPOCHS_MAX);
+    }
     for (size_t i = 0; i < n; i++) {
         xce__v1__cmd_epoch__init(&items[i]);
         items[i].uid = from[i]->uid;

@@ -23,6 +23,8 @@ int report_members(Xce__V1__MemberReport *const *from, size_t n, Xce__V1__CmdMem
                    struct err *err);
 int report_blocks(Xce__V1__BlockReport *const *from, size_t n, Xce__V1__CmdBlock ***ret,
                   struct err *err);
-int report_epochs(Xce__V1__EpochReport *const *from, size_t n, Xce__V1__CmdEpoch ***ret);
+/* -EINVAL: too many. */
+int report_epochs(Xce__V1__EpochReport *const *from, size_t n, Xce__V1__CmdEpoch ***ret,
+                  struct err *err);
 
 #endif

@@ -421,7 +421,7 @@ static void said_report(struct session *session, const Xce__V1__Report *report)
     if (r == 0)
         r = report_blocks(report->blocks, report->n_blocks, &say.blocks, &err);
     if (r == 0)
-        r = report_epochs(report->epochs, report->n_epochs, &say.epochs);
+        r = report_epochs(report->epochs, report->n_epochs, &say.epochs, &err);
     if (r == 0)
         warn_pools(session, report);
     if (r < 0) {

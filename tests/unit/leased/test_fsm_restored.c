@@ -181,6 +181,51 @@ static void restored_a_node_does_not_use_up_a_uid_by_reporting(void **state)
     assert_int_equal(of_uid(UID)->epoch, ceiling);
 }
 
+/* One that no pool can have would be waited for by all. */
+static void restored_uids_that_no_pool_can_have_are_refused(void **state)
+{
+    static const uint32_t bad[] = {5, 61184, 65534, 600000, 0x7ffe0000, UINT32_MAX};
+
+    backup = kit_backup(&kit);
+    kit_restore(&kit, &backup, 'b');
+    hello("n1", "machine-1");
+    for (size_t i = 0; i < 6; i++) {
+        assert_int_equal(kit_epoch(&kit, "n1", bad[i], 1, true), FSM_INVALID);
+        assert_non_null(strstr(kit.out.message, "which no pool can have"));
+    }
+    assert_int_equal(restored().unpooled.first, 0);
+    assert_int_equal(restored().n_pages, 0);
+    assert_int_equal(kit_epoch(&kit, "n1", 1000, 1, true), FSM_OK);
+    assert_int_equal(restored().unpooled.first, 1000);
+}
+
+/* One uid of each page of 1,024. */
+static void restored_uids_of_no_pool_fill_only_so_many_pages(void **state)
+{
+    const uint32_t first = UID + 1048576;
+    struct fsm *copy;
+
+    backup = kit_backup(&kit);
+    kit_restore(&kit, &backup, 'b');
+    hello("n1", "machine-1");
+    kit.light = true; /* thousands of entries on a state that grows */
+    for (uint32_t i = 0; i < 2048; i++)
+        assert_int_equal(kit_epoch(&kit, "n1", first + i * 1024, 1, false), FSM_OK);
+    assert_int_equal(restored().n_pages, 2048);
+    assert_int_equal(kit_epoch(&kit, "n1", first - 1, 1, false), FSM_EXHAUSTED);
+    assert_non_null(strstr(kit.out.message, "in no pool: make their pools again"));
+    assert_int_equal(fsm_epoch_floor(kit.fsm, first - 1), 0);
+    assert_int_equal(kit_epoch(&kit, "n1", first + 1, 1, false),
+                     FSM_OK); /* in a page that is there */
+    assert_int_equal(kit_epoch(&kit, "n1", UID, 1, true), FSM_OK);
+    /* The number goes on in whoever takes the state over. */
+    backup = kit_backup(&kit);
+    assert_int_equal(fsm_new(&copy), 0);
+    assert_int_equal(fsm_restore(copy, backup.bytes, backup.len, NULL), 0);
+    assert_true(fsm_digest(copy) == fsm_digest(kit.fsm));
+    fsm_free(copy);
+}
+
 /* ---- late nodes ---- */
 
 /* Granted after the backup to n2, and again to n1 since: what n2 held is below, and of another incarnation. */
@@ -344,6 +389,8 @@ int main(void)
         test(restored_lease_ids_beyond_the_history_are_refused),
         test(restored_a_node_has_not_told_all_when_a_report_was_lost),
         test(restored_a_node_does_not_use_up_a_uid_by_reporting),
+        test(restored_uids_that_no_pool_can_have_are_refused),
+        test(restored_uids_of_no_pool_fill_only_so_many_pages),
         test(restored_a_late_node_owes_what_was_granted_again_since),
         test(restored_a_late_node_owes_what_is_free_again_since),
         test(restored_each_late_node_of_a_lost_lease_owes_it),
