@@ -20,6 +20,7 @@
 #define AHEAD_POOL    32
 #define AHEAD_MAX     1024
 #define LOOK_EVERY_MS 1000
+#define REPORT_AGAIN  "a pool is new: report your epochs again"
 
 /* hello ─▶ CmdHello applied ─▶ welcome, pools, changes since resume (or all) ─▶ reports, heartbeats, ... ─▶ ended */
 enum stage {
@@ -147,7 +148,7 @@ static bool add_node(struct session *session, struct buf *changes)
     /* It is asked at the beginning of a session. */
     if (fsm_wants_epochs(service_fsm(session->service), node) &&
         (session->epochs_told || !session->epochs_asked)) {
-        finish(session, FSM_IGNORED, "a pool is new: report your epochs again");
+        finish(session, FSM_IGNORED, REPORT_AGAIN);
         return false;
     }
     if (node)
@@ -391,6 +392,11 @@ static void epochs_reported(int r, const struct fsm_outcome *outcome, void *arg)
     struct session *session = arg;
 
     session->epochs_told = r == 0 && outcome->code == FSM_OK;
+    /* A pool came between its first report and its last; no change of the node may follow that would say so. */
+    if (session->epochs_told && !session->orphan &&
+        fsm_wants_epochs(service_fsm(session->service),
+                         fsm_node(service_fsm(session->service), session->node)))
+        finish(session, FSM_IGNORED, REPORT_AGAIN);
     reported(r, outcome, arg);
 }
 

@@ -205,6 +205,75 @@ static void session_reports_of_what_is_not_change_nothing(void **state)
 
 /* ---- who does not read ---- */
 
+static void propose(struct service_kit *kit, const Xce__V1__Command *command)
+{
+    uint8_t bytes[ENGINE_KIT_BYTES];
+
+    assert_true(xce__v1__command__get_packed_size(command) <= sizeof bytes);
+    assert_int_equal(engine_kit_do(&kit->engine, bytes, xce__v1__command__pack(command, bytes)), 0);
+    assert_int_equal(kit->engine.out.code, FSM_OK);
+}
+
+static void become_a_backup(struct service_kit *kit)
+{
+    Xce__V1__Command command = XCE__V1__COMMAND__INIT;
+    Xce__V1__CmdRestore restore = XCE__V1__CMD_RESTORE__INIT;
+    uint8_t incarnation[16] = "another one";
+
+    restore.incarnation = (ProtobufCBinaryData){sizeof incarnation, incarnation};
+    command.kind_case = XCE__V1__COMMAND__KIND_RESTORE;
+    command.restore = &restore;
+    propose(kit, &command);
+}
+
+/* The pool was not there when the node told of its uid: the node must say it again, and nothing else would tell it. */
+static void session_whose_epochs_a_new_pool_overtakes_reports_them_again(void **state)
+{
+    struct service_kit *kit = *state;
+    Xce__V1__EpochReport epoch = XCE__V1__EPOCH_REPORT__INIT, *epochs[] = {&epoch};
+    Xce__V1__Report report = XCE__V1__REPORT__INIT;
+    Xce__V1__Command command = XCE__V1__COMMAND__INIT;
+    Xce__V1__CmdPoolCreate create = XCE__V1__CMD_POOL_CREATE__INIT;
+    Xce__V1__CmdRange range = XCE__V1__CMD_RANGE__INIT;
+    struct kit_stream stream;
+
+    become_a_backup(kit);
+    kit_stream_open(kit, &stream);
+    kit_stream_hello(&stream, "n2");
+    service_kit_settle(kit);
+    assert_int_equal(stream.r, 0);
+    epoch.uid = range.first = range.last = ENGINE_KIT_UID + 5000;
+    epoch.epoch = 2;
+    report.epochs = epochs;
+    report.n_epochs = 1;
+    say_report(&stream, &report);
+    service_kit_settle(kit);
+    create.name = (ProtobufCBinaryData){4, (uint8_t *)"late"};
+    create.range = &range;
+    create.directory_none = true;
+    command.kind_case = XCE__V1__COMMAND__KIND_POOL_CREATE;
+    command.pool_create = &create;
+    propose(kit, &command);
+    assert_false(stream.finished);
+    report.n_epochs = 0;
+    report.epochs_done = true;
+    say_report(&stream, &report);
+    service_kit_settle(kit);
+    assert_true(stream.finished);
+    assert_non_null(strstr(stream.message, "report your epochs again"));
+    kit_stream_end(&stream);
+    /* In its next session it says all at once. */
+    kit_stream_open(kit, &stream);
+    kit_stream_hello(&stream, "n2");
+    service_kit_settle(kit);
+    report.n_epochs = 1;
+    say_report(&stream, &report);
+    service_kit_settle(kit);
+    assert_false(stream.finished);
+    assert_false(fsm_wants_epochs(kit->engine.fsm, node(kit, "n2")));
+    kit_stream_end(&stream);
+}
+
 static void beat(struct service_kit *kit, struct kit_stream *stream)
 {
     kit_stream_beat(stream, 0);
@@ -438,6 +507,7 @@ int main(void)
         TEST(session_hello_that_cannot_be_is_refused),
         TEST(session_report_that_cannot_be_names_the_place),
         TEST(session_reports_of_what_is_not_change_nothing),
+        TEST(session_whose_epochs_a_new_pool_overtakes_reports_them_again),
         TEST(session_that_does_not_read_gets_no_more_acks),
         TEST(session_is_connected_until_it_hangs_up),
         TEST(node_at_another_replica_is_connected_as_long_as_it_is_told),
