@@ -6,10 +6,10 @@
 
 #include "common/mem.h"
 
-/* In sums of 2^44: a period's number is above, the lease's id below. */
 static const char periods_sql[] =
-    "SELECT n, id, revision, wall, (SELECT key FROM lease WHERE key > (n << 44)"
-    " AND key <= (n << 44 | 17592186044415) ORDER BY key DESC LIMIT 1) FROM period ORDER BY n";
+    "SELECT n, id, revision, wall, (SELECT key FROM lease WHERE key > (n << " STORE_SQL_BITS ")"
+    " AND key <= (n << " STORE_SQL_BITS " | " STORE_SQL_LEASE ")"
+    " ORDER BY key DESC LIMIT 1) FROM period ORDER BY n";
 static const char gaps_sql[] =
     "SELECT rowid, period, from_revision, to_revision, from_wall, "
     "to_wall, first_lease, source, plan,"

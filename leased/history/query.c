@@ -32,8 +32,8 @@ static const char *const by_uid_epoch_sql = "SELECT " COLUMNS
                                             " ORDER BY key DESC LIMIT ?3";
 static const char *const by_lease_sql = "SELECT " COLUMNS
                                         " FROM (SELECT n FROM period ORDER BY n DESC)"
-                                        " JOIN lease ON key = (n << 44 | ?1) WHERE " HELD
-                                        " ORDER BY key DESC LIMIT ?3";
+                                        " JOIN lease ON key = (n << " STORE_SQL_BITS
+                                        " | ?1) WHERE " HELD " ORDER BY key DESC LIMIT ?3";
 static const char *const by_period_sql = "SELECT " COLUMNS
                                          " FROM lease WHERE key > ?1 AND key <= ?2"
                                          " ORDER BY key LIMIT ?3";
@@ -131,7 +131,7 @@ static void add_row(struct rows *rows, sqlite3_stmt *s)
     mem_must_grow(&rows->entries, &rows->cap, rows->n + 1, sizeof *entry);
     entry = &rows->entries[rows->n++];
     *entry = (struct history_entry){
-        .lease = (uint64_t)sqlite3_column_int64(s, 0) & ((1ull << STORE_KEY_BITS) - 1),
+        .lease = (uint64_t)sqlite3_column_int64(s, 0) & HISTORY_LEASE_MAX,
         .uid = (uint32_t)sqlite3_column_int64(s, 1),
         .epoch = (uint32_t)sqlite3_column_int64(s, 2),
         .pool = add_text(rows, s, 3),
@@ -187,7 +187,7 @@ static void bind_owner(sqlite3_stmt *statement, const struct history_query *quer
 
 static sqlite3_stmt *prepare_period(struct query_reader *reader, const struct history_query *query)
 {
-    uint64_t first = (uint64_t)query->period << STORE_KEY_BITS;
+    uint64_t first = (uint64_t)query->period << HISTORY_LEASE_BITS;
     sqlite3_stmt *statement = NULL;
 
     if (sqlite3_prepare_v2(reader->db, by_period_sql, -1, &statement, NULL) != SQLITE_OK)

@@ -19,7 +19,8 @@
 
 #define HISTORY_INCARNATION_LEN 16
 /* No lease has a higher id. */
-#define HISTORY_LEASE_MAX ((1ull << 44) - 1)
+#define HISTORY_LEASE_BITS 44
+#define HISTORY_LEASE_MAX  ((1ull << HISTORY_LEASE_BITS) - 1)
 /* Leases of one piece. */
 #define HISTORY_PIECE_MAX 256
 

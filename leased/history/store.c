@@ -13,6 +13,13 @@
 #include "common/fsutil.h"
 #include "leased/history/store_inner.h"
 
+/* Of a period whose keys go from ?5 to ?6: the first that had not ended, and the one behind all that had. */
+#define FIRST_ALIVE                                                                                \
+    "coalesce((SELECT min(key) FROM lease WHERE key BETWEEN ?5 AND ?6 AND freed IS NULL), ?6)"
+#define BEHIND_THE_ENDED                                                                           \
+    "coalesce((SELECT key + 1 FROM lease WHERE key BETWEEN ?5 AND ?6 AND freed IS NOT NULL"        \
+    " ORDER BY key DESC LIMIT 1), ?5 + 1)"
+
 /* A lease that drains again after it was retired is in the maps again, hence the CASEs. The epoch of one rises when, after a
  * restore, a node knows of a higher one of its uid (fsm/incarnation.c); it never falls. */
 static const char *const statements[ST_N] = {
@@ -32,7 +39,7 @@ static const char *const statements[ST_N] = {
         "END",
     [ST_MOVE] =
         "UPDATE OR IGNORE lease SET key = ?1 WHERE uid = ?2 AND epoch = ?3 AND freed IS NULL"
-        " AND key <> ?1 AND (key & 17592186044415) = ?4",
+        " AND key <> ?1 AND (key & " STORE_SQL_LEASE ") = ?4",
     [ST_LISTED] = "INSERT OR IGNORE INTO temp.listed VALUES(?1)",
     [ST_LISTED_NONE] = "DELETE FROM temp.listed",
     [ST_CLOSE_REST] =
@@ -40,16 +47,11 @@ static const char *const statements[ST_N] = {
         " freed = ?1 WHERE freed IS NULL AND key NOT IN temp.listed",
     [ST_PERIOD] = "INSERT INTO period(n, id, revision, wall) VALUES(?1, ?2, 0, ?3)",
     [ST_FOLLOWED] = "UPDATE period SET revision = ?2, wall = ?3 WHERE n = ?1",
-    /* ?5, ?6: the first and the last key of the period. Below the first lease that had not ended before, and that is not
-     * newer than all that had, nothing changed in the gap. */
-    [ST_GAP] =
-        "INSERT INTO gap(from_wall, to_wall, from_revision, to_revision, made_up, period, "
-        "first_lease)"
-        " SELECT ?1, ?2, ?3, ?4, ?2, ?5 >> 44, CASE WHEN ?3 = 0 THEN 1 ELSE"
-        " min(coalesce((SELECT min(key) FROM lease WHERE key BETWEEN ?5 AND ?6 AND freed IS NULL), "
-        "?6),"
-        " coalesce((SELECT key + 1 FROM lease WHERE key BETWEEN ?5 AND ?6 AND freed IS NOT NULL"
-        " ORDER BY key DESC LIMIT 1), ?5 + 1)) & 17592186044415 END",
+    /* Below the first lease that had not ended before, and that is not newer than all that had, nothing changed in the gap. */
+    [ST_GAP] = "INSERT INTO gap(from_wall, to_wall, from_revision, to_revision, made_up, period,"
+               " first_lease) SELECT ?1, ?2, ?3, ?4, ?2, ?5 >> " STORE_SQL_BITS ","
+               " CASE WHEN ?3 = 0 THEN 1 ELSE min(" FIRST_ALIVE ", " BEHIND_THE_ENDED
+               ") & " STORE_SQL_LEASE " END",
     [ST_GAP_FIND] = "SELECT made_up FROM gap WHERE rowid = ?1 AND period IS NOT NULL",
     [ST_GAP_FILLING] = "UPDATE gap SET source = ?2, plan = ?3, part = ?4, after_lease = ?5"
                        " WHERE rowid = ?1",

@@ -14,8 +14,13 @@
 
 #include "leased/history/feed.h"
 
-#define STORE_WHY_MAX  512
-#define STORE_KEY_BITS 44
+#define STORE_WHY_MAX 512
+
+/* For keys in SQL: how many bits of one are the lease's id, and those bits. */
+#define STORE_AS_TEXT_(number) #number
+#define STORE_AS_TEXT(number)  STORE_AS_TEXT_(number)
+#define STORE_SQL_BITS         STORE_AS_TEXT(HISTORY_LEASE_BITS)
+#define STORE_SQL_LEASE        "((1 << " STORE_SQL_BITS ") - 1)"
 
 #define STORE_APPLICATION_ID 0x78636548 /* "xceH" */
 #define STORE_FORMAT         2

@@ -55,7 +55,7 @@ void store_bind_text(struct store *store, enum store_statement which, int at, co
 
 static inline int64_t store_key(int64_t period, uint64_t lease)
 {
-    return (int64_t)((uint64_t)period << STORE_KEY_BITS | lease);
+    return (int64_t)((uint64_t)period << HISTORY_LEASE_BITS | lease);
 }
 
 /* Within a transaction: write a block that holds a piece of another's history. SQLITE_OK, or what SQLite says. */
