@@ -66,23 +66,27 @@ static void forget_old(struct degraded *degraded)
     degraded->n = kept;
 }
 
-static struct other *find(const struct degraded *degraded, uint64_t replica)
+/* Its place; n = it has said nothing. */
+static size_t find(const struct degraded *degraded, uint64_t replica)
 {
-    for (size_t i = 0; i < degraded->n; i++)
-        if (degraded->others[i].replica == replica)
-            return (struct other *)(uintptr_t)&degraded->others[i];
-    return NULL;
+    size_t at = 0;
+
+    while (at < degraded->n && degraded->others[at].replica != replica)
+        at++;
+    return at;
 }
 
 void degraded_heard(struct degraded *degraded, uint64_t replica, const ProtobufCBinaryData *why)
 {
-    struct other *other = find(degraded, replica);
+    size_t at = find(degraded, replica);
+    struct other *other;
     struct err err;
 
-    if (!other && why->len && degraded->n < REPLICA_MEMBERS_MAX)
-        other = &degraded->others[degraded->n++];
-    if (!other)
+    if (at == degraded->n && (!why->len || at == REPLICA_MEMBERS_MAX))
         return;
+    if (at == degraded->n)
+        degraded->n++;
+    other = &degraded->others[at];
     *other = (struct other){.replica = replica};
     if (why->len && text_require("why", why->data, why->len, DEGRADED_WHY_MAX - 1, &err) == 0) {
         memcpy(other->why, why->data, why->len);
@@ -98,11 +102,11 @@ void degraded_heard(struct degraded *degraded, uint64_t replica, const ProtobufC
 static const char *why_of(const struct degraded *degraded, const struct replica_status *status,
                           const struct replica_member *member)
 {
-    const struct other *other = member->id == status->id ? NULL : find(degraded, member->id);
+    size_t at = find(degraded, member->id);
 
     if (member->id == status->id)
         return degraded->here;
-    return other ? other->why : "";
+    return at < degraded->n ? degraded->others[at].why : "";
 }
 
 const char *degraded_why(const struct degraded *degraded, uint64_t replica)
