@@ -75,8 +75,8 @@ class Restore(ReplicasCase):
         for host in ('c2', 'c3'):
             self.ok(host, 'sh', '-c', f'systemctl stop leased; mv {STATE}/raft {STATE}/raft.old; rm -f {STATE}/engine.db*')
 
-    def others_join(self):
-        for host in ('c2', 'c3'):
+    def join(self, *hosts):
+        for host in hosts:
             self.ok(host, 'systemctl', 'start', 'leased')
             self.wait(lambda: self.run_in('c1', 'leasectl', 'cluster', 'add', host).returncode == 0, 30, f'{host} joins')
 
@@ -98,7 +98,7 @@ class Restore(ReplicasCase):
         self.begin_anew()
         self.assertIn('a backup was restored, no uid is given out yet', self.ctl('acquire', '--pool', 'few', '--nodes', 'n1', status=1))
         self.old_ones_are_refused()
-        self.others_join()
+        self.join('c2')
         # Everything that ran ends; what the backup does not know is there again, under its own epoch.
         self.wait(lambda: self.awaited() == [], 60, lambda: f'all nodes are clean: {self.awaited()}')
         for node in NODES:
@@ -109,8 +109,9 @@ class Restore(ReplicasCase):
         self.assertIn('n3 is registered and not named', self.ctl('cluster', 'confirm', 'n[1-2]', status=1))
         self.assertIsNone(self.take('too-early'))
         self.ctl('cluster', 'confirm', 'n[1-3]')
-        self.equal()
-        self.nothing_is_doubled(held, pinned)
+        self.equal(('c1', 'c2'))
+        new = self.nothing_is_doubled(held, pinned)
+        self.a_new_replica_knows_who_held(new[0])
 
     def nothing_is_doubled(self, held, pinned):
         """All come again but the one of which a file is left; that one when the file is gone, and not before."""
@@ -142,6 +143,25 @@ class Restore(ReplicasCase):
         self.ctl('renew', '--lease', pinned['lease'], status=3)
         self.ctl('release', '--lease', pinned['lease'], status=3)
         self.assertEqual(self.state(new[-1]), 'active')
+        return new
+
+    def history(self, controller, *words):
+        """Lease and epoch of each row; None while it is not known there."""
+        done = self.through(controller, 'history', '--stale', '--json', *words)
+        return [(row['lease'], row['epoch']) for row in json.loads(done.stdout)['history']] if done.returncode == 0 else None
+
+    def a_new_replica_knows_who_held(self, lease):
+        """Granted and free again before c3 joins, under an id that has leapt."""
+        self.ctl('release', '--lease', lease['lease'])
+        self.wait(lambda: lease['uid'] not in {other['uid'] for other in self.not_free().values()}, 60, lambda: self.ctl('list', '--all'))
+        rows = self.history('c1', '--uid', lease['uid'])
+        self.assertIn((lease['lease'], lease['epoch']), rows)
+        self.assertEqual(self.history('c1', '--lease', lease['lease']), [(lease['lease'], lease['epoch'])])
+        self.join('c3')
+        self.equal()
+        self.wait(lambda: self.history('c3', '--uid', lease['uid']) == rows, 60,
+                  lambda: f'c3 knows as much as c1: {self.history("c3", "--uid", lease["uid"])}, not {rows}')
+        self.assertEqual(self.history('c3', '--lease', lease['lease']), [(lease['lease'], lease['epoch'])])
 
 
 lib.main()
