@@ -18,7 +18,7 @@
 #include "leased/history/history.h"
 
 #define HISTORY_INCARNATION_LEN 16
-/* No lease has a higher id. */
+/* No lease has a higher id: the state refuses to restore what would need one (FSM_LEASE_ID_MAX). */
 #define HISTORY_LEASE_BITS 44
 #define HISTORY_LEASE_MAX  ((1ull << HISTORY_LEASE_BITS) - 1)
 /* Leases of one piece. */

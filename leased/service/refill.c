@@ -22,6 +22,9 @@
 #define AHEAD_LEASES_MAX (1u << 16)
 #define ARENA_MAX        (16u << 20)
 
+_Static_assert(HISTORY_LEASE_MAX == FSM_LEASE_ID_MAX,
+               "the history's keys have room for every lease of the state");
+
 struct refill {
     struct service *service; /* NULL: it is over, and goes when what is under way has come back */
     bool waiting;            /* for an answer */
