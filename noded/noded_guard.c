@@ -184,8 +184,9 @@ static void suspect_add(struct pass *p, uint32_t uid)
 }
 
 /* What one finding says of this node: nothing against it if it has become here meanwhile, if it is somebody's and leased
- * knows, or if it is but a unit that has failed. Where leased waits for our sweep anyway the watermark need not wait as
- * well, but the next try of a sweep may be half a minute away: it is ended now. */
+ * knows, if the map was lost and it is not yet known whether its lease stands, or if it is but a unit that has failed. Where
+ * leased waits for our sweep anyway the watermark need not wait as well, but the next try of a sweep may be half a minute
+ * away: it is ended now. */
 static void finding_judge(struct pass *p, const struct sweep_finding *f)
 {
     struct noded *n = p->n;
@@ -203,6 +204,8 @@ static void finding_judge(struct pass *p, const struct sweep_finding *f)
         return;
     if (runs && standing != STANDS_SWEPT)
         p->clean = false;
+    if ((!n->complete || standing == STANDS_NAMED) && state_was_admitted(n->state, f->uid))
+        return;
     pool = state_pool_of(n->state, f->uid);
     if (!pool || pool->check != POOL_PASSED) {
         if (!runs)

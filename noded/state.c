@@ -725,6 +725,14 @@ enum state_standing state_standing(const struct state *state, uint32_t uid)
     return seen ? slot_standing(seen->slot) : STANDS_NOT;
 }
 
+bool state_was_admitted(const struct state *state, uint32_t uid)
+{
+    const struct seen *seen = table_find(&state->table, uid);
+
+    return seen && seen->epoch && seen->on_disk && !seen->closed &&
+           (!seen->slot || seen->slot->member);
+}
+
 void state_count(const struct state *state, struct state_counts *ret)
 {
     *ret = state->counts;

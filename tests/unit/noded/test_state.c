@@ -379,6 +379,26 @@ static void state_map_lost_but_epoch_on_disk_is_here_again(void **state)
     expect(f, "vet 1/3;");
 }
 
+static void state_was_admitted_until_it_is_closed_or_of_others(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_false(state_was_admitted(f->state, UID));
+    state_recall_epoch(f->state, &(struct state_epoch){UID, 3, false});
+    state_recall_epoch(f->state, &(struct state_epoch){UID + 1, 3, true});
+    state_recall_epoch(f->state, &(struct state_epoch){UID + 2, 3, false});
+    assert_true(state_was_admitted(f->state, UID));
+    assert_false(state_was_admitted(f->state, UID + 1));
+    session(f, true);
+    shows(f, 0, 3, STATE_GRANTED, PROOF_NONE);
+    assert_int_equal(state_standing(f->state, UID), STANDS_NAMED);
+    assert_true(state_was_admitted(f->state, UID)); /* while it is vetted again */
+    shows_foreign(f, 2, 3, STATE_ACTIVE);
+    assert_false(state_was_admitted(f->state, UID + 2));
+    shows(f, 0, 3, STATE_DRAINING, PROOF_NONE);
+    assert_false(state_was_admitted(f->state, UID));
+}
+
 static void state_restart_takes_the_map_over(void **state)
 {
     struct fixture *f = *state;
@@ -766,6 +786,7 @@ int main(void)
         STATE_TEST(state_closed_on_disk_stays_closed_without_a_map),
         STATE_TEST(state_ready_that_is_not_remembered_is_closed),
         STATE_TEST(state_map_lost_but_epoch_on_disk_is_here_again),
+        STATE_TEST(state_was_admitted_until_it_is_closed_or_of_others),
         STATE_TEST(state_restart_takes_the_map_over),
         STATE_TEST(state_new_session_says_all_anew),
         STATE_TEST(state_sweep_that_ran_into_a_new_session_is_done_again),
