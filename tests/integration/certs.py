@@ -1,6 +1,7 @@
 """Certificates for integration tests: made by leasectl cert in a folder that goes with the test."""
 import json
 import os
+import random
 import select
 import socket
 import ssl
@@ -15,10 +16,17 @@ LEASECTL = os.path.join(peer.BUILD, "ctl/leasectl")
 
 
 def free_port():
-    """A port that nobody has at this moment."""
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """A port that nobody has at this moment, and that the kernel gives to no outgoing connection in the next one."""
+    with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as f:
+        end = int(f.read().split()[0])
+    while True:
+        port = random.randrange(1024 if end < 12000 else 10000, end)
+        with socket.socket() as s:
+            try:
+                s.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        return port
 
 
 class Certs:
