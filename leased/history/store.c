@@ -214,20 +214,26 @@ static int64_t key_of(const struct store *store, uint64_t lease)
     return store_key((int64_t)store->position.period, lease);
 }
 
+void store_bind_lease(struct store *store, enum store_statement which, int64_t key,
+                      const struct feed_item *item)
+{
+    store_bind(store, which, 1, key);
+    store_bind(store, which, 2, item->uid);
+    store_bind(store, which, 3, item->epoch);
+    store_bind_text(store, which, 4, item->text + item->pool);
+    store_bind_text(store, which, 5, item->text + item->job);
+    store_bind(store, which, 6, item->owner_uid);
+    store_bind(store, which, 7, item->owner_gid);
+    store_bind_text(store, which, 8, item->text + item->owner);
+    store_bind_text(store, which, 9, item->text + item->nodes);
+    store_bind(store, which, 10, item->granted_wall_ms);
+}
+
 static int write_lease(struct store *store, const struct feed_item *item)
 {
     int64_t wall = item->wall_ms;
 
-    store_bind(store, ST_LEASE, 1, key_of(store, item->lease));
-    store_bind(store, ST_LEASE, 2, item->uid);
-    store_bind(store, ST_LEASE, 3, item->epoch);
-    store_bind_text(store, ST_LEASE, 4, item->text + item->pool);
-    store_bind_text(store, ST_LEASE, 5, item->text + item->job);
-    store_bind(store, ST_LEASE, 6, item->owner_uid);
-    store_bind(store, ST_LEASE, 7, item->owner_gid);
-    store_bind_text(store, ST_LEASE, 8, item->text + item->owner);
-    store_bind_text(store, ST_LEASE, 9, item->text + item->nodes);
-    store_bind(store, ST_LEASE, 10, item->granted_wall_ms);
+    store_bind_lease(store, ST_LEASE, key_of(store, item->lease), item);
     store_bind_time(store, ST_LEASE, 11, item->state >= LEASE_DRAINING ? wall : 0);
     store_bind_time(store, ST_LEASE, 12, item->state >= LEASE_RETIRED ? wall : 0);
     store_bind_time(store, ST_LEASE, 13, item->state >= LEASE_FREE ? wall : 0);

@@ -108,16 +108,7 @@ static int write_past(const struct filling *filling, const struct feed_item *ite
     /* It lives, and was not in the list: it was granted after the gap, and the log will tell. */
     if (native == SQLITE_DONE && !times.freed_wall_ms)
         return SQLITE_OK;
-    store_bind(store, ST_LEASE_PAST, 1, store_key(filling->period, item->lease));
-    store_bind(store, ST_LEASE_PAST, 2, item->uid);
-    store_bind(store, ST_LEASE_PAST, 3, item->epoch);
-    store_bind_text(store, ST_LEASE_PAST, 4, item->text + item->pool);
-    store_bind_text(store, ST_LEASE_PAST, 5, item->text + item->job);
-    store_bind(store, ST_LEASE_PAST, 6, item->owner_uid);
-    store_bind(store, ST_LEASE_PAST, 7, item->owner_gid);
-    store_bind_text(store, ST_LEASE_PAST, 8, item->text + item->owner);
-    store_bind_text(store, ST_LEASE_PAST, 9, item->text + item->nodes);
-    store_bind(store, ST_LEASE_PAST, 10, item->granted_wall_ms);
+    store_bind_lease(store, ST_LEASE_PAST, store_key(filling->period, item->lease), item);
     store_bind_time(store, ST_LEASE_PAST, 11, times.ended_wall_ms);
     store_bind_time(store, ST_LEASE_PAST, 12, times.retired_wall_ms);
     store_bind_time(store, ST_LEASE_PAST, 13, times.freed_wall_ms);

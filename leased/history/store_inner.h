@@ -52,6 +52,9 @@ void store_bind(struct store *store, enum store_statement which, int at, int64_t
 /* 0 = NULL: not yet. */
 void store_bind_time(struct store *store, enum store_statement which, int at, int64_t wall_ms);
 void store_bind_text(struct store *store, enum store_statement which, int at, const char *text);
+/* 1 to 10: what a lease is from its grant on. Both statements that write one begin with these. */
+void store_bind_lease(struct store *store, enum store_statement which, int64_t key,
+                      const struct feed_item *item);
 
 static inline int64_t store_key(int64_t period, uint64_t lease)
 {

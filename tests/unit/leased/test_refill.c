@@ -17,6 +17,7 @@
 #include "leased/history/history.h"
 #include "leased/history/plan.h"
 #include "leased/history/refill.h"
+#include "tests/lib/tmp.h"
 
 #define UID_FIRST 2013265920u
 #define WALL      1700000000000 /* when revision 0 was */
@@ -38,7 +39,8 @@ struct world {
 };
 
 struct fixture {
-    char folder[64], path[N_HISTORIES][96];
+    const char *folder;
+    char path[N_HISTORIES][96];
     struct loop *loop;
     struct history *history[N_HISTORIES];
     struct world world;
@@ -95,8 +97,7 @@ static int setup(void **state)
 {
     struct fixture *fx = calloc(1, sizeof *fx);
 
-    (void)snprintf(fx->folder, sizeof fx->folder, "/var/tmp/xce-refill.XXXXXX");
-    assert_non_null(mkdtemp(fx->folder));
+    fx->folder = tmp_dir();
     assert_int_equal(loop_new(&fx->loop), 0);
     for (int i = 0; i < N_HISTORIES; i++) {
         (void)snprintf(fx->path[i], sizeof fx->path[i], "%s/%d.db", fx->folder, i);
@@ -109,14 +110,6 @@ static int setup(void **state)
     return 0;
 }
 
-static void remove_file(const struct fixture *fx, int which, const char *suffix)
-{
-    char name[128];
-
-    (void)snprintf(name, sizeof name, "%s%s", fx->path[which], suffix);
-    (void)unlink(name);
-}
-
 static int teardown(void **state)
 {
     struct fixture *fx = *state;
@@ -124,12 +117,9 @@ static int teardown(void **state)
     for (int i = 0; i < N_HISTORIES; i++) {
         close_one(fx, i);
         drop_outline(&fx->outline[i]);
-        remove_file(fx, i, "");
-        remove_file(fx, i, "-wal");
-        remove_file(fx, i, "-shm");
     }
     loop_free(fx->loop);
-    assert_int_equal(rmdir(fx->folder), 0);
+    tmp_remove(fx->folder);
     free(fx);
     return 0;
 }
