@@ -22,13 +22,14 @@
     type __wrap_##name parameters;                                                                 \
     type __wrap_##name parameters
 
+/* Set by the test's thread while others may be in a call. */
 static struct {
-    bool memory;
-    unsigned kinds;
+    _Atomic bool memory;
+    _Atomic unsigned kinds;
     _Atomic size_t count;
-    size_t nth; /* 0 = no fault is set */
-    bool for_good;
-    int error;
+    _Atomic size_t nth; /* 0 = no fault is set */
+    _Atomic bool for_good;
+    _Atomic int error;
     _Atomic bool struck;
 } fault;
 
@@ -74,11 +75,11 @@ size_t fault_count(void)
 }
 
 /* One call of the kind that is counted: whether it must fail. */
-static bool strikes(void)
+static bool strikes(size_t nth)
 {
     size_t count = atomic_fetch_add(&fault.count, 1) + 1;
 
-    if (count != fault.nth && !(fault.for_good && count > fault.nth))
+    if (count != nth && !(fault.for_good && count > nth))
         return false;
     fault.struck = true;
     return true;
@@ -86,7 +87,9 @@ static bool strikes(void)
 
 static bool no_memory(void)
 {
-    if (fault.nth == 0 || !fault.memory || !strikes())
+    size_t nth = fault.nth;
+
+    if (nth == 0 || !fault.memory || !strikes(nth))
         return false;
     errno = ENOMEM;
     return true;
@@ -94,8 +97,9 @@ static bool no_memory(void)
 
 static bool no_disk(unsigned kind, int fd)
 {
-    if (fault.nth == 0 || fault.memory || !(fault.kinds & kind) || (fd >= 0 && fd <= 2) ||
-        !strikes())
+    size_t nth = fault.nth;
+
+    if (nth == 0 || fault.memory || !(fault.kinds & kind) || (fd >= 0 && fd <= 2) || !strikes(nth))
         return false;
     errno = fault.error;
     return true;

@@ -395,22 +395,35 @@ bool raft_kit_has_lease(struct raft_kit *kit, unsigned r, uint64_t i)
     return fsm_lease_of_job(kit->nodes[r].kit.fsm, 1000, job) != NULL;
 }
 
+static void print_node(const struct raft_node *node)
+{
+    struct engine_status engine;
+    struct replica_status status;
+
+    engine_get_status(node->kit.engine, &engine);
+    replica_get_status(node->kit.engine, &status);
+    (void)fprintf(stderr,
+                  "%s: term %" PRIu64 ", last entry %" PRIu64 ", applied %" PRIu64
+                  ", snapshot %" PRIu64 ", digest %016" PRIx64 ", leader %016" PRIx64
+                  ", self %016" PRIx64 ", health %d\n",
+                  node->name, status.term, status.last_entry, status.applied, status.snapshot_entry,
+                  fsm_digest(node->kit.fsm), status.leader, status.id, engine.health);
+    for (size_t i = 0; i < status.n_members; i++) {
+        const struct replica_member *member = &status.members[i];
+
+        (void)fprintf(stderr, "    %s %016" PRIx64 ": role %d, %s, last entry %" PRIu64 "\n",
+                      member->name, member->id, (int)member->role, member->up ? "up" : "not up",
+                      member->last_entry);
+    }
+}
+
 bool raft_kit_equal(struct raft_kit *kit)
 {
     if (raft_kit_until(kit, are_equal, NULL))
         return true;
-    for (unsigned i = 0; i < kit->n; i++) {
-        struct replica_status status;
-
-        if (!kit->nodes[i].kit.engine)
-            continue;
-        replica_get_status(kit->nodes[i].kit.engine, &status);
-        (void)fprintf(stderr,
-                      "%s: term %" PRIu64 ", last entry %" PRIu64 ", applied %" PRIu64
-                      ", digest %016" PRIx64 ", leader %016" PRIx64 ", self %016" PRIx64 "\n",
-                      kit->nodes[i].name, status.term, status.last_entry, status.applied,
-                      fsm_digest(kit->nodes[i].kit.fsm), status.leader, status.id);
-    }
+    for (unsigned i = 0; i < kit->n; i++)
+        if (kit->nodes[i].kit.engine)
+            print_node(&kit->nodes[i]);
     return false;
 }
 
