@@ -354,10 +354,13 @@ static void set_threshold(struct replica *replica)
 static int take_snapshot(struct raft_fsm *raft_fsm, struct raft_buffer *bufs[], unsigned *n_bufs)
 {
     struct replica *replica = raft_fsm->data;
-    struct raft_buffer *buffer = raft_malloc(sizeof *buffer);
+    struct raft_buffer *buffer;
     uint8_t *bytes;
     size_t len;
 
+    if (!raft_guard_may_snapshot(&replica->raft))
+        return RAFT_BUSY;
+    buffer = raft_malloc(sizeof *buffer);
     if (!buffer || fsm_snapshot(replica->engine.fsm, &bytes, &len) < 0) {
         log_warning(NULL, "no memory for a snapshot");
         raft_free(buffer);

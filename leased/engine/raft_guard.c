@@ -2,6 +2,8 @@
 
 #include <stdlib.h>
 
+#include "common/mem.h"
+
 static void cut_commit(struct raft_guard *guard, const struct raft *raft,
                        struct raft_append_entries *entries)
 {
@@ -10,6 +12,34 @@ static void cut_commit(struct raft_guard *guard, const struct raft *raft,
         return;
     entries->leader_commit = raft->commit_index;
     guard->n_cut++;
+}
+
+static void cut_entries(struct raft_append_entries *entries, unsigned n)
+{
+    if (n == 0) {
+        raft_free(entries->entries[0].batch);
+        raft_free(mem_take(entries->entries));
+    }
+    entries->n_entries = n;
+}
+
+/* A change of the members comes first in its message, and after the one before it is noted as agreed on. */
+static void split_at_change(struct raft_guard *guard, const struct raft *raft,
+                            struct raft_append_entries *entries)
+{
+    raft_index waits = raft->configuration_uncommitted_index;
+
+    for (unsigned i = 0; i < entries->n_entries; i++) {
+        raft_index index = entries->prev_log_index + 1 + i;
+
+        if (entries->entries[i].type != RAFT_CHANGE)
+            continue;
+        if (i > 0 || (waits != 0 && waits < index)) {
+            cut_entries(entries, i);
+            guard->n_split++;
+            return;
+        }
+    }
 }
 
 /* What a follower is known to have it can not miss. */
@@ -30,6 +60,7 @@ bool raft_guard_recv(struct raft_guard *guard, struct raft *raft, struct raft_me
     switch (message->type) {
     case RAFT_APPEND_ENTRIES:
         guard->refusing = message->append_entries.term < raft->current_term;
+        split_at_change(guard, raft, &message->append_entries);
         cut_commit(guard, raft, &message->append_entries);
         return true;
     case RAFT_INSTALL_SNAPSHOT:
@@ -49,6 +80,12 @@ bool raft_guard_recv(struct raft_guard *guard, struct raft *raft, struct raft_me
     default:
         return true;
     }
+}
+
+bool raft_guard_may_snapshot(const struct raft *raft)
+{
+    return raft->configuration_uncommitted_index == 0 ||
+           raft->configuration_uncommitted_index > raft->last_applied;
 }
 
 void raft_guard_settle(struct raft_guard *guard, struct raft *raft)

@@ -26,6 +26,14 @@
  *    answers (progressShouldReplicate), up to 32 of them, whatever their size: megabytes, over and over, that keep leader and
  *    follower from everything else until another leader is elected, who does the same. Where they are many bytes, they are
  *    sent again after a while only; a heartbeat goes in their place.
+ * 9. What the members are is lost. A follower that gets a change of them behind other entries in one message notes it at the
+ *    index of the first of these (replicationAppend), and forgets one that is not yet known to be committed for the next: the
+ *    change that is applied later is not known (replicationApplyConfigurationChange) and the members that count as agreed on
+ *    stay those before. And where many entries are applied at once, as after a start, a snapshot is taken before the changes
+ *    among them have been noted (legacyHandleEvent). A snapshot bears the members that are agreed on; who starts from one
+ *    that bears old ones sends nothing to a newer member and counts too few as a majority. Entries from a change on are cut
+ *    from a message unless it comes first and no other waits; the leader sends them again. No snapshot is taken while a
+ *    change has been applied and not been noted.
  *
  * Not here, for it is not about messages: when term or vote can not be written, the library goes on (the distribution builds
  * it without asserts) and may vote twice in a term. The owner of the raft_io must let nothing out from then on. */
@@ -58,11 +66,14 @@ struct raft_guard {
     uint64_t n_noted;     /* 5 */
     uint64_t n_late;      /* 6 */
     uint64_t n_spared;    /* 8 */
+    uint64_t n_split;     /* 9 */
     struct raft_guard_sent sent[RAFT_GUARD_PEERS];
 };
 
 /* Before a message goes to the library, which may be changed. False: it must not go there, what hangs on it is freed. */
 bool raft_guard_recv(struct raft_guard *guard, struct raft *raft, struct raft_message *message);
+/* Whether the machine may give its state for a snapshot (raft_fsm.snapshot); if not, it fails and is asked again. */
+bool raft_guard_may_snapshot(const struct raft *raft);
 /* After the library has received a message, and after each tick. */
 void raft_guard_settle(struct raft_guard *guard, struct raft *raft);
 /* What to send in the place of a message; borrows from it. 0; RAFT_BUSY: nothing, send says so to the library. */

@@ -232,6 +232,8 @@ static int machine_snapshot(struct raft_fsm *machine, struct raft_buffer **bufs,
     uint8_t *bytes;
     size_t len;
 
+    if (!raft_guard_may_snapshot(&r->raft))
+        return RAFT_BUSY;
     if (fsm_snapshot(r->fsm, &bytes, &len) < 0)
         abort();
     *bufs = raft_calloc(1, sizeof(**bufs));

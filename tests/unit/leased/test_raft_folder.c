@@ -105,6 +105,88 @@ static void raft_replica_that_is_far_behind_gets_a_snapshot(void **state)
     assert_true(raft_kit_has_lease(kit, (unsigned)behind, 100));
 }
 
+static void restart(struct raft_kit *kit, unsigned snapshot_entries)
+{
+    for (unsigned r = 0; r < kit->n; r++)
+        raft_kit_stop(kit, r);
+    for (unsigned r = 0; r < kit->n; r++) {
+        kit->nodes[r].kit.options.snapshot_entries = snapshot_entries;
+        assert_int_equal(raft_kit_start(kit, r), 0);
+    }
+    assert_true(raft_kit_leader(kit, 0) >= 0);
+    assert_true(raft_kit_equal(kit));
+}
+
+static bool has_snapshot_of(struct raft_kit *kit, void *arg)
+{
+    struct engine_status status;
+
+    engine_get_status(raft_kit_engine(kit, *(const unsigned *)arg), &status);
+    return status.snapshot_entry > 0;
+}
+
+static void expect_members(struct raft_kit *kit, unsigned r, size_t n)
+{
+    struct replica_status status;
+
+    replica_get_status(raft_kit_engine(kit, r), &status);
+    assert_int_equal(status.n_members, n);
+    for (size_t i = 0; i < n; i++)
+        assert_int_equal(status.members[i].role, REPLICA_VOTER);
+}
+
+/* A start applies all entries at once: the first snapshot is taken in the midst of it. */
+static void raft_first_snapshot_after_a_start_bears_the_members(void **state)
+{
+    struct raft_kit *kit;
+
+    raft_kit_setup(state, 3);
+    kit = *state;
+    raft_kit_form(kit, POOL_UIDS);
+    /* The files with the changes of the members end here: they go when there is a snapshot. */
+    restart(kit, 1000);
+    for (uint64_t i = 1; i <= 60; i++)
+        assert_int_equal(raft_kit_acquire(kit, i), 0);
+    restart(kit, 20);
+    assert_int_equal(raft_kit_acquire(kit, 61), 0);
+    for (unsigned r = 0; r < kit->n; r++)
+        assert_true(raft_kit_until(kit, has_snapshot_of, &r));
+    restart(kit, 20);
+    for (unsigned r = 0; r < kit->n; r++)
+        expect_members(kit, r, kit->n);
+}
+
+/* It gets the change among other entries, in one message. */
+static void raft_change_of_members_that_comes_late_is_known(void **state)
+{
+    struct raft_kit *kit;
+    unsigned leader, late, gone;
+
+    raft_kit_setup(state, 4);
+    kit = *state;
+    raft_kit_form(kit, POOL_UIDS);
+    leader = (unsigned)raft_kit_leader(kit, 0);
+    late = (leader + 1) % 4;
+    gone = (leader + 2) % 4;
+    raft_kit_stop(kit, late);
+    for (uint64_t i = 1; i <= 5; i++)
+        assert_int_equal(raft_kit_acquire(kit, i), 0);
+    assert_int_equal(raft_kit_remove(kit, gone, NULL), 0);
+    raft_kit_stop(kit, gone);
+    for (uint64_t i = 6; i <= 30; i++)
+        assert_int_equal(raft_kit_acquire(kit, i), 0);
+    kit->nodes[late].kit.options.snapshot_entries = 20;
+    assert_int_equal(raft_kit_start(kit, late), 0);
+    assert_true(raft_kit_equal(kit));
+    assert_int_equal(raft_kit_acquire(kit, 31), 0);
+    assert_true(raft_kit_until(kit, has_snapshot_of, &late));
+    expect_members(kit, late, 3);
+    /* From the snapshot, with what the disk keeps beside it. */
+    raft_kit_stop(kit, late);
+    assert_int_equal(raft_kit_start(kit, late), 0);
+    expect_members(kit, late, 3);
+}
+
 static bool has_said_unread(struct raft_kit *kit, void *arg)
 {
     char text[4096];
@@ -184,15 +266,6 @@ static void set_history(struct raft_kit *kit, uint64_t revision)
         kit->nodes[r].kit.history_at = revision;
 }
 
-static bool has_snapshot(struct raft_kit *kit, void *arg)
-{
-    struct engine_status status;
-
-    (void)arg;
-    engine_get_status(raft_kit_engine(kit, 0), &status);
-    return status.snapshot_entry > 0;
-}
-
 static void raft_log_is_not_cut_beyond_history(void **state)
 {
     struct raft_kit *kit;
@@ -205,9 +278,9 @@ static void raft_log_is_not_cut_beyond_history(void **state)
     for (uint64_t i = 1; i <= 40; i++)
         assert_int_equal(raft_kit_acquire(kit, i), 0);
     raft_kit_elapse(kit, 300);
-    assert_false(has_snapshot(kit, NULL));
+    assert_false(has_snapshot_of(kit, &(unsigned){0}));
     set_history(kit, UINT64_MAX);
-    assert_true(raft_kit_until(kit, has_snapshot, NULL));
+    assert_true(raft_kit_until(kit, has_snapshot_of, &(unsigned){0}));
     /* Closing with one held back. */
     set_history(kit, 0);
     for (uint64_t i = 41; i <= 80; i++)
@@ -501,6 +574,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(raft_replica_that_is_far_behind_gets_a_snapshot,
+                                  raft_kit_teardown),
+        cmocka_unit_test_teardown(raft_first_snapshot_after_a_start_bears_the_members,
+                                  raft_kit_teardown),
+        cmocka_unit_test_teardown(raft_change_of_members_that_comes_late_is_known,
                                   raft_kit_teardown),
         cmocka_unit_test_teardown(raft_snapshot_that_cannot_be_read_is_not_sent, raft_kit_teardown),
         cmocka_unit_test_teardown(raft_snapshot_that_is_gone_is_not_sent, raft_kit_teardown),

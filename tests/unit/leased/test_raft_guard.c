@@ -36,9 +36,15 @@ static int teardown(void **state)
 static struct raft_append_entries *entries(struct fixture *f, raft_term term, raft_index prev,
                                            unsigned n, raft_index commit)
 {
+    static struct raft_entry commands[16];
+
+    assert_true(n <= 16);
     f->message = (struct raft_message){.type = RAFT_APPEND_ENTRIES};
-    f->message.append_entries = (struct raft_append_entries){
-        .term = term, .prev_log_index = prev, .n_entries = n, .leader_commit = commit};
+    f->message.append_entries = (struct raft_append_entries){.term = term,
+                                                             .prev_log_index = prev,
+                                                             .entries = commands,
+                                                             .n_entries = n,
+                                                             .leader_commit = commit};
     return &f->message.append_entries;
 }
 
@@ -107,6 +113,70 @@ static void recv_entries_up_to_commit_passes(void **state)
         assert_int_equal(f->message.append_entries.leader_commit, cases[i][2]);
     }
     assert_int_equal(f->guard.n_cut, 0);
+}
+
+/* Entries 101 to 104 of those types, and how many of them the library gets; they are freed, or the sanitizer says so. */
+static unsigned n_received(struct fixture *f, const unsigned short types[static 4])
+{
+    struct raft_append_entries *message = entries(f, 5, 100, 4, 100);
+    void *batch = raft_malloc(8);
+    unsigned n;
+
+    message->entries = raft_calloc(4, sizeof *message->entries);
+    for (unsigned i = 0; i < 4; i++)
+        message->entries[i] = (struct raft_entry){.term = 5, .type = types[i], .batch = batch};
+    assert_true(raft_guard_recv(&f->guard, &f->raft, &f->message));
+    n = message->n_entries;
+    if (n == 0) {
+        assert_null(message->entries);
+        return 0;
+    }
+    raft_free(message->entries[0].batch);
+    raft_free(message->entries);
+    return n;
+}
+
+static void recv_change_of_members_comes_first_or_later(void **state)
+{
+    struct fixture *f = *state;
+    static const struct {
+        unsigned short types[4];
+        raft_index waits;
+        unsigned expected;
+    } cases[] = {
+        {{RAFT_COMMAND, RAFT_COMMAND, RAFT_BARRIER, RAFT_COMMAND}, 0, 4},
+        {{RAFT_CHANGE, RAFT_COMMAND, RAFT_COMMAND, RAFT_COMMAND}, 0, 4},
+        {{RAFT_COMMAND, RAFT_CHANGE, RAFT_COMMAND, RAFT_COMMAND}, 0, 1},
+        {{RAFT_CHANGE, RAFT_COMMAND, RAFT_CHANGE, RAFT_COMMAND}, 0, 2},
+        {{RAFT_CHANGE, RAFT_COMMAND, RAFT_COMMAND, RAFT_COMMAND}, 99, 0},
+        {{RAFT_COMMAND, RAFT_COMMAND, RAFT_COMMAND, RAFT_CHANGE}, 99, 3},
+        {{RAFT_COMMAND, RAFT_COMMAND, RAFT_COMMAND, RAFT_COMMAND}, 99, 4},
+        /* It is the one that waits, or takes its place. */
+        {{RAFT_CHANGE, RAFT_COMMAND, RAFT_COMMAND, RAFT_COMMAND}, 101, 4},
+        {{RAFT_CHANGE, RAFT_COMMAND, RAFT_COMMAND, RAFT_COMMAND}, 103, 4},
+    };
+    unsigned n_split = 0;
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        f->raft.configuration_uncommitted_index = cases[i].waits;
+        assert_int_equal(n_received(f, cases[i].types), cases[i].expected);
+        n_split += cases[i].expected < 4;
+        assert_int_equal(f->guard.n_split, n_split);
+    }
+}
+
+static void snapshot_waits_for_a_change_that_is_applied(void **state)
+{
+    struct fixture *f = *state;
+
+    f->raft.last_applied = 100;
+    assert_true(raft_guard_may_snapshot(&f->raft));
+    f->raft.configuration_uncommitted_index = 100;
+    assert_false(raft_guard_may_snapshot(&f->raft));
+    f->raft.configuration_uncommitted_index = 40;
+    assert_false(raft_guard_may_snapshot(&f->raft));
+    f->raft.configuration_uncommitted_index = 101; /* bears the members before it, as it should */
+    assert_true(raft_guard_may_snapshot(&f->raft));
 }
 
 static void send_refusal_of_old_term_consents_to_nothing(void **state)
@@ -239,6 +309,8 @@ int main(void)
         TEST(recv_snapshot_otherwise_passes),
         TEST(recv_entries_below_commit_cuts_commit),
         TEST(recv_entries_up_to_commit_passes),
+        TEST(recv_change_of_members_comes_first_or_later),
+        TEST(snapshot_waits_for_a_change_that_is_applied),
         TEST(send_refusal_of_old_term_consents_to_nothing),
         TEST(send_answer_of_this_term_is_untouched),
         TEST(send_snapshot_gets_its_own_term),
