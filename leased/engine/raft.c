@@ -384,6 +384,7 @@ static int restore(struct raft_fsm *raft_fsm, struct raft_buffer *buf)
         if (replica->started)
             replica_die(replica, "a snapshot that was sent to us cannot be taken over: %s", what);
         (void)snprintf(replica->restore_why, sizeof replica->restore_why, "%s", what);
+        raft_disk_unload(replica);
         return RAFT_CORRUPT;
     }
     raft_free(buf->base);

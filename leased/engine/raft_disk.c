@@ -1,5 +1,6 @@
 /* Between C-Raft and raft_uv: struct raft_io with some of its functions replaced.
  *
+ *   load           each entry in memory of its own
  *   snapshot_get   one that cannot be read is one that C-Raft does not send, not memory that nobody has set
  *   snapshot_put   an own snapshot waits until history is on disk up to it, for it cuts the log, and until none is read
  *   recv, send, tick   what C-Raft 0.22.1 gets wrong with messages is kept away from it (raft_guard.h)
@@ -36,9 +37,20 @@ static int disk_load(struct raft_io *io, raft_term *term, raft_id *voted_for,
     struct raft_disk *disk = &replica_of_io(io)->disk;
     int rv = disk->uv.load(io, term, voted_for, snapshot, start_index, entries, n_entries);
 
-    if (rv == 0 && *snapshot)
+    if (rv != 0)
+        return rv;
+    if (*snapshot)
         disk->snapshot_entry = (*snapshot)->index;
-    return rv;
+    raft_guard_own(*entries, *n_entries);
+    disk->loaded = *entries;
+    disk->n_loaded = *n_entries;
+    return 0;
+}
+
+void raft_disk_unload(struct replica *replica)
+{
+    for (size_t i = 0; i < replica->disk.n_loaded; i++)
+        raft_free(replica->disk.loaded[i].buf.base);
 }
 
 static int disk_send(struct raft_io *io, struct raft_io_send *req,

@@ -1,6 +1,7 @@
 #include "leased/engine/raft_guard.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/mem.h"
 
@@ -79,6 +80,21 @@ bool raft_guard_recv(struct raft_guard *guard, struct raft *raft, struct raft_me
         return false;
     default:
         return true;
+    }
+}
+
+void raft_guard_own(struct raft_entry *entries, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct raft_entry *entry = &entries[i];
+        void *batch = mem_take(entry->batch), *own = raft_malloc(entry->buf.len);
+
+        if (!own)
+            abort();
+        memcpy(own, entry->buf.base, entry->buf.len);
+        entry->buf.base = own;
+        if (i + 1 == n || entries[i + 1].batch != batch)
+            raft_free(batch);
     }
 }
 

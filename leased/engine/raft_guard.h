@@ -34,6 +34,9 @@
  *    that bears old ones sends nothing to a newer member and counts too few as a majority. Entries from a change on are cut
  *    from a message unless it comes first and no other waits; the leader sends them again. No snapshot is taken while a
  *    change has been applied and not been noted.
+ * 10. Entries that are loaded at the start lie in one piece of memory for each file, which is freed when the last of them has
+ *    left the log (logRelease) even if a message that waits still holds some: what is sent is then whatever has come to lie
+ *    there, and the follower keeps it. Each gets memory of its own.
  *
  * Not here, for it is not about messages: when term or vote can not be written, the library goes on (the distribution builds
  * it without asserts) and may vote twice in a term. The owner of the raft_io must let nothing out from then on. */
@@ -74,6 +77,8 @@ struct raft_guard {
 bool raft_guard_recv(struct raft_guard *guard, struct raft *raft, struct raft_message *message);
 /* Whether the machine may give its state for a snapshot (raft_fsm.snapshot); if not, it fails and is asked again. */
 bool raft_guard_may_snapshot(const struct raft *raft);
+/* What raft_io.load gives: the memory of each batch is freed, each entry gets its own. Aborts without memory. */
+void raft_guard_own(struct raft_entry *entries, size_t n);
 /* After the library has received a message, and after each tick. */
 void raft_guard_settle(struct raft_guard *guard, struct raft *raft);
 /* What to send in the place of a message; borrows from it. 0; RAFT_BUSY: nothing, send says so to the library. */

@@ -32,6 +32,9 @@ struct raft_disk {
     raft_io_append_cb appended;
     raft_io_snapshot_put_cb put_done;
 
+    struct raft_entry *loaded; /* the library's, until it has started */
+    size_t n_loaded;
+
     /* A snapshot of our own that waits for history and readers, then is being written. */
     struct raft_io_snapshot_put *put;
     const struct raft_snapshot *snapshot;
@@ -142,6 +145,8 @@ void replica_snapshot_ended(struct replica *replica, uint64_t entry, int r);
 
 /* raft_disk.c */
 void raft_disk_init(struct replica *replica);
+/* Before the library is told that what it has loaded is refused: it would not free the entries. */
+void raft_disk_unload(struct replica *replica);
 /* Now and then: history may have caught up, writes may hang. */
 void raft_disk_tick(struct replica *replica);
 /* 0, or why nothing can be written here: health, but -EIO for a full disk where there are others to be asked. */

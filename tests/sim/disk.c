@@ -228,7 +228,7 @@ void disk_cancel(struct replica *r)
 
 /* ---- raft_io ---- */
 
-static int load_entries(const struct disk *disk, struct raft_entry **ret)
+static void load_entries(const struct disk *disk, struct raft_entry **ret)
 {
     struct raft_entry *entries;
     uint8_t *batch;
@@ -236,7 +236,7 @@ static int load_entries(const struct disk *disk, struct raft_entry **ret)
 
     *ret = NULL;
     if (!disk->n)
-        return 0;
+        return;
     for (size_t i = 0; i < disk->n; i++)
         size += disk->entries[i].len;
     batch = raft_malloc(size);
@@ -253,7 +253,6 @@ static int load_entries(const struct disk *disk, struct raft_entry **ret)
         size += from->len;
     }
     *ret = entries;
-    return 0;
 }
 
 static int method_load(struct raft_io *io, raft_term *term, raft_id *vote,
@@ -268,7 +267,9 @@ static int method_load(struct raft_io *io, raft_term *term, raft_id *vote,
     r->c->events[CLUSTER_RESTORED] += r->disk.has_snapshot;
     *start = r->disk.first;
     *n = r->disk.n;
-    return load_entries(&r->disk, entries);
+    load_entries(&r->disk, entries);
+    raft_guard_own(*entries, *n);
+    return 0;
 }
 
 static int method_bootstrap(struct raft_io *io, const struct raft_configuration *members)

@@ -302,6 +302,28 @@ static void send_little_again_goes_each_time(void **state)
     assert_int_equal(f->guard.n_spared, 0);
 }
 
+/* That the batches are freed, and no entry with them, the sanitizer says. */
+static void own_gives_each_entry_its_memory(void **state)
+{
+    char *batches[2] = {raft_malloc(8), raft_malloc(4)};
+    struct raft_entry loaded[3] = {{.buf = {memcpy(batches[0], "abcdefg", 8), 3}},
+                                   {.buf = {batches[0] + 3, 5}},
+                                   {.buf = {memcpy(batches[1], "xyz", 4), 4}}};
+
+    (void)state;
+    loaded[0].batch = loaded[1].batch = batches[0];
+    loaded[2].batch = batches[1];
+    raft_guard_own(loaded, 3);
+    raft_guard_own(loaded, 0);
+    assert_memory_equal(loaded[0].buf.base, "abc", 3);
+    assert_memory_equal(loaded[1].buf.base, "defg", 5);
+    assert_memory_equal(loaded[2].buf.base, "xyz", 4);
+    for (size_t i = 0; i < 3; i++) {
+        assert_null(loaded[i].batch);
+        raft_free(loaded[i].buf.base);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -320,6 +342,7 @@ int main(void)
         TEST(recv_refusal_when_not_leading_passes),
         TEST(settle_election_without_room_is_noted_once),
         TEST(settle_follower_changes_nothing),
+        TEST(own_gives_each_entry_its_memory),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
