@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/le.h"
 #include "common/text.h"
 
 void buf_init(struct buf *buf, size_t max)
@@ -181,10 +182,8 @@ void buf_add_escaped(struct buf *buf, const void *bytes, size_t len)
 static void put_le(struct buf *buf, uint64_t value, size_t n)
 {
     uint8_t bytes[8];
-    size_t i;
 
-    for (i = 0; i < n; i++)
-        bytes[i] = (uint8_t)(value >> (8 * i));
+    le_put_u64(bytes, value);
     buf_add(buf, bytes, n);
 }
 

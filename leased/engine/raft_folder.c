@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "common/fsutil.h"
+#include "common/le.h"
 #include "common/mem.h"
 #include "leased/engine/raft_entry.h"
 
@@ -72,20 +73,6 @@ static int complain(const struct folder *folder, const char *file, const char *f
     (void)vsnprintf(what, sizeof what, format, ap);
     va_end(ap);
     return raft_folder_complain(folder->path, folder->replica, file, what, folder->why);
-}
-
-static uint64_t word(const uint8_t *at)
-{
-    uint64_t value = 0;
-
-    for (unsigned i = 0; i < 8; i++)
-        value |= (uint64_t)at[i] << (8 * i);
-    return value;
-}
-
-static uint32_t half(const uint8_t *at)
-{
-    return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
 }
 
 /* The CRC-32 of the library's files: polynomial 0x04C11DB7, first bit first, begins with 0. */
@@ -230,13 +217,13 @@ static int check_meta(const struct folder *folder, const struct snapshot *snapsh
     if (r < 0)
         return r;
     bytes = (const uint8_t *)text;
-    if (len < 32 || word(bytes) != FORMAT)
+    if (len < 32 || le_get_u64(bytes) != FORMAT)
         return complain(folder, name, "%s",
                         len < 32 ? "it is too short" : "it is of an unknown format");
-    if (word(bytes + 24) != len - 32)
+    if (le_get_u64(bytes + 24) != len - 32)
         return complain(folder, name, "it has %zu bytes instead of %" PRIu64, len,
-                        word(bytes + 24) + 32);
-    if ((uint32_t)word(bytes + 8) != sum(0, bytes + 16, len - 16))
+                        le_get_u64(bytes + 24) + 32);
+    if ((uint32_t)le_get_u64(bytes + 8) != sum(0, bytes + 16, len - 16))
         return complain(folder, name, "the checksum is wrong");
     return 0;
 }
@@ -300,22 +287,22 @@ static const char *read_batch(const uint8_t *bytes, size_t len, size_t *at, stru
 
     if (left < 16)
         return "it ends within a batch";
-    ret->n = (size_t)word(start + 8);
+    ret->n = (size_t)le_get_u64(start + 8);
     if (ret->n == 0 || ret->n > BATCH_ENTRIES)
         return "impossible number of entries in a batch";
     header_len = 8 + 16 * ret->n;
     if (left < 8 + header_len)
         return "it ends within a batch";
-    if (half(start) != sum(0, start + 8, header_len))
+    if (le_get_u32(start) != sum(0, start + 8, header_len))
         return "the checksum of a batch's header is wrong";
     ret->headers = start + 16;
     ret->data = start + 8 + header_len;
     ret->data_len = 0;
     for (size_t i = 0; i < ret->n; i++)
-        ret->data_len += (half(ret->headers + 16 * i + 12) + (size_t)7) & ~(size_t)7;
+        ret->data_len += (le_get_u32(ret->headers + 16 * i + 12) + (size_t)7) & ~(size_t)7;
     if (left - 8 - header_len < ret->data_len)
         return "it ends within a batch";
-    if (half(start + 4) != sum(0, ret->data, ret->data_len))
+    if (le_get_u32(start + 4) != sum(0, ret->data, ret->data_len))
         return "the checksum of a batch is wrong";
     *at += 8 + header_len + ret->data_len;
     return NULL;
@@ -328,11 +315,11 @@ static int check_entries(struct folder *folder, const char *name, const struct b
 
     for (size_t i = 0; i < batch->n; i++) {
         const uint8_t *header = batch->headers + 16 * i;
-        size_t len = half(header + 12);
+        size_t len = le_get_u32(header + 12);
         struct raft_entry_view entry;
 
         if (header[8] == RAFT_COMMAND) {
-            if (raft_entry_decode(data, len, &entry) < 0 || entry.term != word(header))
+            if (raft_entry_decode(data, len, &entry) < 0 || entry.term != le_get_u64(header))
                 return complain(folder, name, "entry %" PRIu64 " is none of ours", folder->next);
             if (folder->next == 0)
                 folder->next = entry.index - i;
@@ -357,7 +344,7 @@ static int check_closed(struct folder *folder, const struct segment *segment)
 
     if (r < 0)
         return r;
-    if (len < 8 || word((const uint8_t *)text) != FORMAT)
+    if (len < 8 || le_get_u64((const uint8_t *)text) != FORMAT)
         return complain(folder, segment->name, "%s",
                         len < 8 ? "it is too short" : "it is of an unknown format");
     folder->next = segment->first;
@@ -388,9 +375,9 @@ static int check_open(struct folder *folder, const struct segment *segment)
 
     if (r < 0)
         return r;
-    if (len < 8 || word((const uint8_t *)text) == 0)
+    if (len < 8 || le_get_u64((const uint8_t *)text) == 0)
         return 0; /* made ready, never written */
-    if (word((const uint8_t *)text) != FORMAT)
+    if (le_get_u64((const uint8_t *)text) != FORMAT)
         return complain(folder, segment->name, "it is of an unknown format");
     while (r == 0 && at < len && !read_batch((const uint8_t *)text, len, &at, &batch)) {
         folder->open_used = true;

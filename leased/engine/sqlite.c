@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/digest.h"
+#include "common/le.h"
 #include "leased/engine/sqlite_inner.h"
 
 /* Rows of the log in one sqlite_cut. */
@@ -209,8 +210,7 @@ uint32_t sqlite_entry_crc(uint64_t index, const uint8_t *entry, size_t len)
 {
     uint8_t le[8];
 
-    for (size_t i = 0; i < sizeof le; i++)
-        le[i] = (uint8_t)(index >> (8 * i));
+    le_put_u64(le, index);
     return digest_crc32c(digest_crc32c(0, le, sizeof le), entry, len);
 }
 

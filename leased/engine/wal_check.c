@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/le.h"
+
 #define HEADER_LEN 32
 #define FRAME_LEN  24
 #define MAGIC_LE   0x377f0682u /* the last bit says in which byte order the checksums were made */
@@ -26,19 +28,14 @@ static uint32_t be32(const uint8_t *p)
     return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
-static uint32_t le32(const uint8_t *p)
-{
-    return (uint32_t)p[3] << 24 | (uint32_t)p[2] << 16 | (uint32_t)p[1] << 8 | p[0];
-}
-
 /* SQLite's running sum; len is a multiple of 8. */
 static void sum_add(struct wal *wal, const uint8_t *p, size_t len)
 {
     uint32_t s1 = wal->sum[0], s2 = wal->sum[1];
 
     for (size_t i = 0; i < len; i += 8) {
-        s1 += (wal->big_endian ? be32(p + i) : le32(p + i)) + s2;
-        s2 += (wal->big_endian ? be32(p + i + 4) : le32(p + i + 4)) + s1;
+        s1 += (wal->big_endian ? be32(p + i) : le_get_u32(p + i)) + s2;
+        s2 += (wal->big_endian ? be32(p + i + 4) : le_get_u32(p + i + 4)) + s1;
     }
     wal->sum[0] = s1;
     wal->sum[1] = s2;

@@ -9,6 +9,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "common/le.h"
+
 /* ---- writing ---- */
 
 struct encoder {
@@ -36,16 +38,16 @@ static inline void put_u32(struct encoder *e, uint32_t value)
 {
     uint8_t *at = encoder_room(e, 4);
 
-    for (int i = 0; at && i < 4; i++)
-        at[i] = (uint8_t)(value >> (8 * i));
+    if (at)
+        le_put_u32(at, value);
 }
 
 static inline void put_u64(struct encoder *e, uint64_t value)
 {
     uint8_t *at = encoder_room(e, 8);
 
-    for (int i = 0; at && i < 8; i++)
-        at[i] = (uint8_t)(value >> (8 * i));
+    if (at)
+        le_put_u64(at, value);
 }
 
 static inline void put_i64(struct encoder *e, int64_t value)
@@ -108,9 +110,7 @@ static inline uint32_t get_u32(struct decoder *d)
 {
     const uint8_t *at = get_bytes(d, 4);
 
-    return at ? (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 |
-                    (uint32_t)at[3] << 24
-              : 0;
+    return at ? le_get_u32(at) : 0;
 }
 
 static inline uint64_t get_u64(struct decoder *d)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/digest.h"
+#include "common/le.h"
 #include "leased/fsm/codec.h"
 #include "leased/fsm/incarnation.h"
 #include "leased/fsm/lease.h"
@@ -255,12 +256,6 @@ static void put_all(struct encoder *e, const struct fsm *fsm)
         incarnation_put(e, fsm);
 }
 
-static void write_at(uint8_t *at, uint64_t value, int n)
-{
-    for (int i = 0; i < n; i++)
-        at[i] = (uint8_t)(value >> (8 * i));
-}
-
 int fsm_snapshot(const struct fsm *fsm, uint8_t **ret, size_t *ret_len)
 {
     struct encoder e = {0};
@@ -272,10 +267,10 @@ int fsm_snapshot(const struct fsm *fsm, uint8_t **ret, size_t *ret_len)
         return -ENOMEM;
     }
     memcpy(e.bytes, SNAPSHOT_MAGIC, 8);
-    write_at(e.bytes + 8, fsm->restored.times ? SNAPSHOT_VERSION : SNAPSHOT_PLAIN, 4);
-    write_at(e.bytes + 16, e.len - SNAPSHOT_HEAD, 8);
-    write_at(e.bytes + 12, digest_crc32c(0, e.bytes + SNAPSHOT_CRC_FROM, e.len - SNAPSHOT_CRC_FROM),
-             4);
+    le_put_u32(e.bytes + 8, fsm->restored.times ? SNAPSHOT_VERSION : SNAPSHOT_PLAIN);
+    le_put_u64(e.bytes + 16, e.len - SNAPSHOT_HEAD);
+    le_put_u32(e.bytes + 12,
+               digest_crc32c(0, e.bytes + SNAPSHOT_CRC_FROM, e.len - SNAPSHOT_CRC_FROM));
     *ret = e.bytes;
     *ret_len = e.len;
     return 0;

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/xattr.h>
 
+#include "common/le.h"
 #include "noded/sweep/sweep.h"
 
 #define ACL_VERSION   2
@@ -12,20 +13,15 @@
 #define ACL_TAG_USER  0x02
 #define ACL_TAG_GROUP 0x08
 
-static uint32_t le32(const uint8_t *p)
-{
-    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
-}
-
 size_t acl_strip(const struct sweep *sweep, uint8_t *value, size_t *len, uint32_t *ret_uid)
 {
     size_t kept = ACL_HEAD, stripped = 0;
 
-    if (*len < ACL_HEAD || le32(value) != ACL_VERSION || (*len - ACL_HEAD) % ACL_ENTRY)
+    if (*len < ACL_HEAD || le_get_u32(value) != ACL_VERSION || (*len - ACL_HEAD) % ACL_ENTRY)
         return 0;
     for (size_t at = ACL_HEAD; at < *len; at += ACL_ENTRY) {
         unsigned tag = value[at] | (unsigned)value[at + 1] << 8;
-        uint32_t id = le32(value + at + 4);
+        uint32_t id = le_get_u32(value + at + 4);
         if ((tag == ACL_TAG_USER || tag == ACL_TAG_GROUP) && sweep_wants(sweep, id)) {
             if (stripped++ == 0)
                 *ret_uid = id;
