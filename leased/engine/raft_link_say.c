@@ -107,52 +107,74 @@ bool raft_links_up(const struct raft_links *links, uint64_t id)
 
 /* ---- taken ---- */
 
-static void take_numbers(struct link *link)
+/* Whether the one at the other end may say it, and in so many bytes. */
+static bool is_said(const struct link *link, size_t len)
+{
+    switch (link->type) {
+    case FRAME_CONFIRM:
+        return link->kind == LINK_IN && len == NUMBERS_LEN;
+    case FRAME_CONFIRMED:
+        return link->kind == LINK_OUT && len == NUMBERS_LEN;
+    case FRAME_TOLD:
+        return link->kind == LINK_OUT && len == NUMBERS_LEN && le_get_u64(link->frame + 8) < 4096;
+    case FRAME_TELL:
+    case FRAME_PASS:
+        return link->kind == LINK_IN && len >= FRAME_NUMBER_LEN;
+    case FRAME_PASSED:
+        return link->kind == LINK_OUT && len >= FRAME_NUMBER_LEN;
+    case FRAME_HEAR:
+        return link->kind == LINK_IN;
+    default:
+        return false;
+    }
+}
+
+static void take_said(struct link *link, size_t len)
 {
     const struct raft_links_events *events = &link->links->options.events;
-    uint64_t number = le_get_u64(link->frame), value = le_get_u64(link->frame + 8);
+    const uint8_t *bytes = link->frame + FRAME_NUMBER_LEN;
+    uint64_t number;
 
-    if (link->type == FRAME_CONFIRM && link->kind == LINK_IN) {
+    if (link->type == FRAME_HEAR) {
+        events->hear(link->frame, len, events->arg);
+        return;
+    }
+    number = le_get_u64(link->frame);
+    len -= FRAME_NUMBER_LEN;
+    if (link->type == FRAME_CONFIRM) {
         link->answer = (struct confirmation){true, number, events->term(events->arg)};
         raft_link_send_confirmations(link);
-    } else if (link->type == FRAME_CONFIRMED && link->kind == LINK_OUT) {
-        events->confirmed(link->id, number, value, events->arg);
-    } else if (link->type == FRAME_TOLD && link->kind == LINK_OUT && value < 4096) {
-        events->told(link->number, number, -(int)value, events->arg);
+    } else if (link->type == FRAME_CONFIRMED) {
+        events->confirmed(link->id, number, le_get_u64(bytes), events->arg);
+    } else if (link->type == FRAME_TOLD) {
+        events->told(link->number, number, -(int)le_get_u64(bytes), events->arg);
+    } else if (link->type == FRAME_TELL) {
+        events->tell(link->number, link->id, number, bytes, len, events->arg);
+    } else if (link->type == FRAME_PASS) {
+        events->pass(link->number, number, bytes, len, events->arg);
     } else {
-        raft_link_refuse(link, NOT_OUR_PROTOCOL);
+        events->passed(link->number, number, bytes, len, events->arg);
     }
+}
+
+/* Why it refuses us: the sentence go to the log and to who asked. */
+static void take_refusal(struct link *link, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if (link->frame[i] < ' ' || link->frame[i] > '~')
+            link->frame[i] = '?';
+    raft_link_fail(link, (const char *)link->frame);
 }
 
 void raft_link_take(struct link *link, size_t len)
 {
-    const struct raft_links_events *events = &link->links->options.events;
-
     link->frame[len] = '\0';
-    if (link->type == FRAME_HELLO) {
+    if (link->type == FRAME_HELLO)
         raft_link_take_hello(link, len);
-    } else if (link->type == FRAME_REFUSED) {
-        for (size_t i = 0; i < len; i++)
-            if (link->frame[i] < ' ' || link->frame[i] > '~')
-                link->frame[i] = '?';
-        raft_link_fail(link, (const char *)link->frame);
-    } else if (link->greeted && link->type == FRAME_TELL && link->kind == LINK_IN &&
-               len >= FRAME_NUMBER_LEN) {
-        events->tell(link->number, link->id, le_get_u64(link->frame),
-                     link->frame + FRAME_NUMBER_LEN, len - FRAME_NUMBER_LEN, events->arg);
-    } else if (link->greeted && link->type == FRAME_HEAR && link->kind == LINK_IN) {
-        events->hear(link->frame, len, events->arg);
-    } else if (link->greeted && link->type == FRAME_PASS && link->kind == LINK_IN &&
-               len >= FRAME_NUMBER_LEN) {
-        events->pass(link->number, le_get_u64(link->frame), link->frame + FRAME_NUMBER_LEN,
-                     len - FRAME_NUMBER_LEN, events->arg);
-    } else if (link->greeted && link->type == FRAME_PASSED && link->kind == LINK_OUT &&
-               len >= FRAME_NUMBER_LEN) {
-        events->passed(link->number, le_get_u64(link->frame), link->frame + FRAME_NUMBER_LEN,
-                       len - FRAME_NUMBER_LEN, events->arg);
-    } else if (link->greeted && len == NUMBERS_LEN) {
-        take_numbers(link);
-    } else {
+    else if (link->type == FRAME_REFUSED)
+        take_refusal(link, len);
+    else if (link->greeted && is_said(link, len))
+        take_said(link, len);
+    else
         raft_link_refuse(link, NOT_OUR_PROTOCOL);
-    }
 }
