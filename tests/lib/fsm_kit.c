@@ -7,14 +7,15 @@
 
 #include "common/mem.h"
 #include "leased/fsm/command.h"
+#include "tests/lib/fsm_kit_inner.h"
 
-static void die(const char *what, const char *more)
+void kit_die(const char *what, const char *more)
 {
     fprintf(stderr, "fsm kit: %s%s%s\n", what, more ? ": " : "", more ? more : "");
     abort();
 }
 
-static ProtobufCBinaryData bytes_of(const char *text)
+ProtobufCBinaryData kit_bytes(const char *text)
 {
     return (ProtobufCBinaryData){text ? strlen(text) : 0, (uint8_t *)text};
 }
@@ -27,7 +28,7 @@ void kit_init(struct kit *kit)
     buf_init(&kit->entry, COMMAND_ENTRY_MAX);
     buf_init(&kit->command, COMMAND_ENTRY_MAX);
     if (fsm_new(&kit->fsm) < 0 || fsm_new(&kit->twin) < 0)
-        die("no memory", NULL);
+        kit_die("no memory", NULL);
 }
 
 void kit_done(struct kit *kit)
@@ -47,14 +48,14 @@ void kit_start(struct kit *kit, uint32_t n_uids, int n_nodes)
     Xce__V1__Command command = XCE__V1__COMMAND__INIT;
 
     kit_init(kit);
-    init.prefix = bytes_of("xce-");
+    init.prefix = kit_bytes("xce-");
     init.incarnation = (ProtobufCBinaryData){sizeof(incarnation), incarnation};
     command.kind_case = XCE__V1__COMMAND__KIND_INIT;
     command.init = &init;
     kit_apply(kit, &command);
     if (n_uids &&
         kit_pool_create(kit, KIT_POOL, KIT_FIRST_UID, KIT_FIRST_UID + n_uids - 1) != FSM_OK)
-        die("the pool was refused", kit->out.message);
+        kit_die("the pool was refused", kit->out.message);
     for (int i = 1; i <= n_nodes; i++) {
         char name[32], machine[32];
 
@@ -91,7 +92,7 @@ static void on_change(const struct fsm_change *change, void *arg)
     if (change->pool)
         snprintf(c->name, sizeof(c->name), "%s", change->pool->name);
     if (change->revision != fsm_revision(kit->fsm))
-        die("a change without the state's revision", NULL);
+        kit_die("a change without the state's revision", NULL);
 }
 
 static void on_outcome(size_t i, const struct fsm_outcome *outcome, void *arg)
@@ -104,7 +105,7 @@ static void on_outcome(size_t i, const struct fsm_outcome *outcome, void *arg)
         memcpy(kit->out_leases, outcome->leases, outcome->n_leases * sizeof(uint64_t));
     kit->out.leases = kit->out_leases;
     if ((outcome->code == FSM_OK) != !*outcome->message)
-        die("an outcome without its message, or with one too many", outcome->message);
+        kit_die("an outcome without its message, or with one too many", outcome->message);
 }
 
 static void check_snapshot(struct kit *kit)
@@ -115,18 +116,18 @@ static void check_snapshot(struct kit *kit)
     uint64_t digest = fsm_digest(kit->fsm);
 
     if (fsm_digest(kit->twin) != digest)
-        die("the twin differs", NULL);
+        kit_die("the twin differs", NULL);
     if (fsm_snapshot(kit->fsm, &bytes, &len) < 0)
-        die("no memory", NULL);
+        kit_die("no memory", NULL);
     /* From now on the twin is the one that came out of a snapshot. */
     if (fsm_restore(kit->twin, bytes, len, &why) < 0)
-        die("a snapshot can not be restored", why);
+        kit_die("a snapshot can not be restored", why);
     why = fsm_verify(kit->twin);
     if (why)
-        die("after a restore", why);
+        kit_die("after a restore", why);
     if (fsm_snapshot(kit->twin, &again, &len_again) < 0 || len != len_again ||
         memcmp(bytes, again, len) != 0 || fsm_digest(kit->twin) != digest)
-        die("a snapshot is not canonical", NULL);
+        kit_die("a snapshot is not canonical", NULL);
     free(bytes);
     free(again);
 }
@@ -144,18 +145,18 @@ int kit_apply_bytes(struct kit *kit, const uint8_t *bytes, size_t len)
     if (kit->light)
         return r;
     if (fsm_apply(kit->twin, bytes, len, NULL) != r)
-        die("the twin says something else", NULL);
+        kit_die("the twin says something else", NULL);
     why = fsm_verify(kit->fsm);
     if (why)
-        die("after an entry", why);
+        kit_die("after an entry", why);
     fsm_get_restored(kit->fsm, &restored);
     if (restored.revision > before) /* by this very entry */
         before = restored.revision;
     for (size_t i = 0; i < kit->n_changes; i++)
         if (kit->changes[i].revision != before + i + 1)
-            die("a change out of order", NULL);
+            kit_die("a change out of order", NULL);
     if (before + kit->n_changes != fsm_revision(kit->fsm))
-        die("a revision without a change", NULL);
+        kit_die("a revision without a change", NULL);
     check_snapshot(kit);
     return r;
 }
@@ -173,8 +174,8 @@ enum fsm_code kit_apply(struct kit *kit, Xce__V1__Command *command)
     size_t len;
     int r;
 
-    request.principal = bytes_of(kit->principal);
-    request.id = bytes_of(kit->id);
+    request.principal = kit_bytes(kit->principal);
+    request.id = kit_bytes(kit->id);
     request.digest = (ProtobufCBinaryData){1, &kit->digest};
     request.issued_at_ms = kit->issued_ms;
     command->request = &request;
@@ -185,10 +186,10 @@ enum fsm_code kit_apply(struct kit *kit, Xce__V1__Command *command)
     command_entry_begin(&kit->entry, kit->now_ms, kit->now_ms + 1700000000000);
     command_entry_append(&kit->entry, (const uint8_t *)kit->command.data, len);
     if (command_entry_finish(&kit->entry) < 0)
-        die("the entry is not whole", NULL);
+        kit_die("the entry is not whole", NULL);
     r = kit_apply_bytes(kit, (const uint8_t *)kit->entry.data, kit->entry.len);
     if (r != 0)
-        die("an entry was not taken", NULL);
+        kit_die("an entry was not taken", NULL);
     kit->id = NULL;
     return kit->out.code;
 }
@@ -209,9 +210,9 @@ static void build(struct built *b, const struct kit_grant *from)
     char *save = NULL;
 
     xce__v1__cmd_grant__init(&b->grant);
-    b->grant.pool = bytes_of(from->pool);
-    b->grant.job = bytes_of(from->job);
-    b->grant.owner_name = bytes_of(from->owner ? from->owner : "alice");
+    b->grant.pool = kit_bytes(from->pool);
+    b->grant.job = kit_bytes(from->job);
+    b->grant.owner_name = kit_bytes(from->owner ? from->owner : "alice");
     b->grant.owner_uid = from->owner_uid ? from->owner_uid : 1000;
     b->grant.owner_gid = b->grant.owner_uid;
     b->grant.ttl_ms = from->ttl_ms == -2 ? 0 : from->ttl_ms ? from->ttl_ms : 60000;
@@ -220,7 +221,7 @@ static void build(struct built *b, const struct kit_grant *from)
     snprintf(b->names, sizeof(b->names), "%s", nodes);
     for (char *name = strtok_r(b->names, ",", &save); name && !b->grant.all_nodes;
          name = strtok_r(NULL, ",", &save))
-        b->nodes[b->grant.n_nodes++] = bytes_of(name);
+        b->nodes[b->grant.n_nodes++] = kit_bytes(name);
 }
 
 enum fsm_code kit_acquire_many(struct kit *kit, const struct kit_grant *grants, size_t n)
@@ -257,12 +258,12 @@ uint64_t kit_active(struct kit *kit, const char *nodes)
     uint64_t id;
 
     if (kit_acquire(kit, &(struct kit_grant){.nodes = nodes}) != FSM_OK)
-        die("no lease", kit->out.message);
+        kit_die("no lease", kit->out.message);
     id = kit->out_leases[0];
     for (uint32_t i = 0; i < kit_lease(kit, id)->n_members; i++)
         kit_report(kit, kit_lease(kit, id)->members[i].node->name, id, KIT_READY, NULL);
     if (kit_state(kit, id) != LEASE_ACTIVE)
-        die("not active", NULL);
+        kit_die("not active", NULL);
     return id;
 }
 
@@ -293,7 +294,7 @@ enum fsm_code kit_release(struct kit *kit, uint64_t lease, const char *node)
 
     release.lease = lease;
     release.epoch = epoch_of(kit, lease);
-    release.node = bytes_of(node);
+    release.node = kit_bytes(node);
     command.kind_case = XCE__V1__COMMAND__KIND_RELEASE;
     command.release = &release;
     return kit_apply(kit, &command);
@@ -306,7 +307,7 @@ enum fsm_code kit_revoke(struct kit *kit, uint64_t lease, const char *reason)
 
     revoke.lease = lease;
     revoke.epoch = epoch_of(kit, lease);
-    revoke.reason = bytes_of(reason);
+    revoke.reason = kit_bytes(reason);
     command.kind_case = XCE__V1__COMMAND__KIND_REVOKE;
     command.revoke = &revoke;
     return kit_apply(kit, &command);
@@ -325,8 +326,8 @@ enum fsm_code kit_report_uid(struct kit *kit, const char *node, uint64_t session
     member.uid = uid;
     member.epoch = epoch;
     member.kind = (uint32_t)kind;
-    member.reason = bytes_of(reason);
-    report.node = bytes_of(node);
+    member.reason = kit_bytes(reason);
+    report.node = kit_bytes(node);
     report.session = session;
     report.n_members = 1;
     report.members = list;
@@ -351,9 +352,9 @@ enum fsm_code kit_block(struct kit *kit, const char *node, uint32_t uid, const c
     Xce__V1__Command command = XCE__V1__COMMAND__INIT;
 
     block.uid = uid;
-    block.reason = bytes_of(reason);
-    block.detail = bytes_of("user bob");
-    report.node = bytes_of(node);
+    block.reason = kit_bytes(reason);
+    block.detail = kit_bytes("user bob");
+    report.node = kit_bytes(node);
     report.session = kit_node(kit, node)->session;
     report.n_blocks = 1;
     report.blocks = list;
@@ -368,9 +369,9 @@ enum fsm_code kit_hello(struct kit *kit, const char *node, const char *machine, 
     Xce__V1__CmdHello hello = XCE__V1__CMD_HELLO__INIT;
     Xce__V1__Command command = XCE__V1__COMMAND__INIT;
 
-    hello.node = bytes_of(node);
-    hello.machine_id = bytes_of(machine);
-    hello.boot_id = bytes_of(boot);
+    hello.node = kit_bytes(node);
+    hello.machine_id = kit_bytes(machine);
+    hello.boot_id = kit_bytes(boot);
     hello.clean_start = clean_start;
     command.kind_case = XCE__V1__COMMAND__KIND_HELLO;
     command.hello = &hello;
@@ -384,7 +385,7 @@ enum fsm_code kit_watermark(struct kit *kit, const char *node, uint64_t revision
     Xce__V1__CmdWatermarks marks = XCE__V1__CMD_WATERMARKS__INIT;
     Xce__V1__Command command = XCE__V1__COMMAND__INIT;
 
-    mark.node = bytes_of(node);
+    mark.node = kit_bytes(node);
     mark.session = kit_node(kit, node)->session;
     mark.revision = revision;
     marks.n_marks = 1;
@@ -413,7 +414,7 @@ enum fsm_code kit_lost(struct kit *kit, const char *node, bool heard_again)
     Xce__V1__CmdNodeLost lost = XCE__V1__CMD_NODE_LOST__INIT;
     Xce__V1__Command command = XCE__V1__COMMAND__INIT;
 
-    lost.node = bytes_of(node);
+    lost.node = kit_bytes(node);
     lost.session = kit_node(kit, node)->session;
     lost.heard_again = heard_again;
     command.kind_case = XCE__V1__COMMAND__KIND_NODE_LOST;
@@ -427,11 +428,11 @@ static enum fsm_code verb(struct kit *kit, const char *node, int which, const ch
     Xce__V1__CmdNodeVerb cmd = XCE__V1__CMD_NODE_VERB__INIT;
     Xce__V1__Command command = XCE__V1__COMMAND__INIT;
 
-    cmd.node = bytes_of(node);
+    cmd.node = kit_bytes(node);
     cmd.verb = (Xce__V1__NodeVerb)which;
-    cmd.reason = bytes_of(reason);
-    cmd.machine_id = bytes_of(machine);
-    cmd.boot_id = bytes_of(boot);
+    cmd.reason = kit_bytes(reason);
+    cmd.machine_id = kit_bytes(machine);
+    cmd.boot_id = kit_bytes(boot);
     command.kind_case = XCE__V1__COMMAND__KIND_NODE_VERB;
     command.node_verb = &cmd;
     return kit_apply(kit, &command);
@@ -493,7 +494,7 @@ enum fsm_code kit_pool_create(struct kit *kit, const char *name, uint32_t first,
 
     range.first = first;
     range.last = last;
-    create.name = bytes_of(name);
+    create.name = kit_bytes(name);
     create.range = &range;
     create.directory_none = true;
     command.kind_case = XCE__V1__COMMAND__KIND_POOL_CREATE;
@@ -522,8 +523,8 @@ static void build_pool(struct built_pool *b, const struct kit_pool_set *set)
     b->settings.witnesses_set = set->witnesses_all || set->witnesses_connected;
     b->settings.max_per_owner = set->max_per_owner;
     b->settings.max_per_owner_set = set->max_per_owner_set;
-    b->settings.home = bytes_of(set->home);
-    b->settings.shell = bytes_of(set->shell);
+    b->settings.home = kit_bytes(set->home);
+    b->settings.shell = kit_bytes(set->shell);
     b->directory.first = set->directory.first;
     b->directory.last = set->directory.last;
     b->list[0] = &b->directory;
@@ -537,7 +538,7 @@ enum fsm_code kit_pool_set(struct kit *kit, const struct kit_pool_set *set)
     struct built_pool b;
 
     build_pool(&b, set);
-    cmd.name = bytes_of(set->name ? set->name : KIT_POOL);
+    cmd.name = kit_bytes(set->name ? set->name : KIT_POOL);
     cmd.settings = &b.settings;
     cmd.last = set->last;
     cmd.n_directory_ranges = b.n;
@@ -558,7 +559,7 @@ enum fsm_code kit_pool_make(struct kit *kit, uint32_t first, const struct kit_po
     build_pool(&b, set);
     range.first = first;
     range.last = set->last;
-    create.name = bytes_of(set->name ? set->name : KIT_POOL);
+    create.name = kit_bytes(set->name ? set->name : KIT_POOL);
     create.range = &range;
     create.settings = &b.settings;
     create.n_directory_ranges = b.n;
@@ -592,13 +593,13 @@ static void build_role(struct rules_builder *b, char *text)
     char *rest = text, *item;
 
     xce__v1__role__init(role);
-    role->name = bytes_of(strsep(&rest, "="));
+    role->name = kit_bytes(strsep(&rest, "="));
     role->rights = piece(b, 512 * sizeof(*role->rights));
     while ((item = strsep(&rest, ",")) && *item) {
         Xce__V1__Right *right = piece(b, sizeof(*right));
 
         xce__v1__right__init(right);
-        right->method = bytes_of(strsep(&item, ":"));
+        right->method = kit_bytes(strsep(&item, ":"));
         right->scope = !item                  ? XCE__V1__SCOPE__SCOPE_UNSPECIFIED
                        : !strcmp(item, "all") ? XCE__V1__SCOPE__SCOPE_ALL
                                               : XCE__V1__SCOPE__SCOPE_OWN;
@@ -617,10 +618,10 @@ static void build_binding(struct rules_builder *b, char *text)
                        : !strcmp(subject, "user")  ? XCE__V1__SUBJECT__SUBJECT_USER
                        : !strcmp(subject, "group") ? XCE__V1__SUBJECT__SUBJECT_GROUP
                                                    : XCE__V1__SUBJECT__SUBJECT_UNSPECIFIED;
-    binding->name = bytes_of(name);
+    binding->name = kit_bytes(name);
     binding->roles = piece(b, 32 * sizeof(*binding->roles));
     while ((item = strsep(&rest, ",")) && *item)
-        binding->roles[binding->n_roles++] = bytes_of(item);
+        binding->roles[binding->n_roles++] = kit_bytes(item);
     b->bindings[b->rules.n_bindings++] = binding;
 }
 
@@ -660,7 +661,7 @@ enum fsm_code kit_pool_retire(struct kit *kit, const char *name)
     Xce__V1__CmdPoolRetire retire = XCE__V1__CMD_POOL_RETIRE__INIT;
     Xce__V1__Command command = XCE__V1__COMMAND__INIT;
 
-    retire.name = bytes_of(name);
+    retire.name = kit_bytes(name);
     command.kind_case = XCE__V1__COMMAND__KIND_POOL_RETIRE;
     command.pool_retire = &retire;
     return kit_apply(kit, &command);
@@ -671,7 +672,7 @@ enum fsm_code kit_unblock(struct kit *kit, uint32_t uid)
     Xce__V1__CmdUnblock unblock = XCE__V1__CMD_UNBLOCK__INIT;
     Xce__V1__Command command = XCE__V1__COMMAND__INIT;
 
-    unblock.name = bytes_of(KIT_POOL);
+    unblock.name = kit_bytes(KIT_POOL);
     unblock.uid = uid;
     command.kind_case = XCE__V1__COMMAND__KIND_UNBLOCK;
     command.unblock = &unblock;
@@ -697,7 +698,7 @@ const struct fsm_lease *kit_lease(const struct kit *kit, uint64_t lease)
     const struct fsm_lease *l = fsm_lease(kit->fsm, lease);
 
     if (!l)
-        die("no such lease", NULL);
+        kit_die("no such lease", NULL);
     return l;
 }
 
@@ -715,7 +716,7 @@ const struct fsm_member *kit_member(const struct kit *kit, uint64_t lease, const
     for (uint32_t i = 0; i < l->n_members; i++)
         if (strcmp(l->members[i].node->name, node) == 0)
             return &l->members[i];
-    die("no member", node);
+    kit_die("no member", node);
     return NULL;
 }
 
@@ -724,7 +725,7 @@ const struct fsm_node *kit_node(const struct kit *kit, const char *node)
     const struct fsm_node *n = fsm_node(kit->fsm, node);
 
     if (!n)
-        die("no such node", node);
+        kit_die("no such node", node);
     return n;
 }
 
@@ -739,94 +740,4 @@ struct fsm_counts kit_counts(const struct kit *kit)
 
     fsm_pool_counts(kit_pool(kit), &counts);
     return counts;
-}
-
-/* ---- backups ---- */
-
-struct kit_backup kit_backup(const struct kit *kit)
-{
-    struct kit_backup backup;
-
-    if (fsm_snapshot(kit->fsm, &backup.bytes, &backup.len) < 0)
-        die("no memory", NULL);
-    return backup;
-}
-
-enum fsm_code kit_restore(struct kit *kit, struct kit_backup *backup, char first)
-{
-    uint8_t incarnation[16] = "?a new incarnat";
-    Xce__V1__CmdRestore restore = XCE__V1__CMD_RESTORE__INIT;
-    Xce__V1__Command command = XCE__V1__COMMAND__INIT;
-    const char *why = "";
-
-    if (fsm_restore(kit->fsm, backup->bytes, backup->len, &why) < 0 ||
-        fsm_restore(kit->twin, backup->bytes, backup->len, &why) < 0)
-        die("the backup can not be restored", why);
-    free(mem_take(backup->bytes));
-    incarnation[0] = (uint8_t)first;
-    restore.incarnation = (ProtobufCBinaryData){sizeof incarnation, incarnation};
-    restore.gap = kit->gap;
-    restore.above = kit->above;
-    restore.above_lease = kit->above_lease;
-    command.kind_case = XCE__V1__COMMAND__KIND_RESTORE;
-    command.restore = &restore;
-    return kit_apply(kit, &command);
-}
-
-enum fsm_code kit_confirm(struct kit *kit, const char *nodes)
-{
-    Xce__V1__CmdConfirm confirm = XCE__V1__CMD_CONFIRM__INIT;
-    Xce__V1__Command command = XCE__V1__COMMAND__INIT;
-    ProtobufCBinaryData list[16];
-    char text[256], *at = text, *name;
-
-    snprintf(text, sizeof text, "%s", nodes);
-    confirm.nodes = list;
-    while (*text && (name = strsep(&at, ",")) && confirm.n_nodes < 16)
-        list[confirm.n_nodes++] = bytes_of(name);
-    command.kind_case = XCE__V1__COMMAND__KIND_CONFIRM;
-    command.confirm = &confirm;
-    return kit_apply(kit, &command);
-}
-
-/* How many epochs were told in that session; one that is over leaves its place. */
-static uint64_t *told_in(struct kit *kit, uint64_t session)
-{
-    size_t oldest = 0;
-
-    for (size_t i = 0; i < ARRAY_LEN(kit->told); i++) {
-        if (kit->told[i].session == session)
-            return &kit->told[i].n;
-        if (kit->told[i].session < kit->told[oldest].session)
-            oldest = i;
-    }
-    kit->told[oldest].session = session;
-    kit->told[oldest].n = 0;
-    return &kit->told[oldest].n;
-}
-
-enum fsm_code kit_epoch(struct kit *kit, const char *node, uint32_t uid, uint32_t epoch, bool done)
-{
-    Xce__V1__CmdEpoch told = XCE__V1__CMD_EPOCH__INIT;
-    Xce__V1__CmdEpoch *list[] = {&told};
-    Xce__V1__CmdReport report = XCE__V1__CMD_REPORT__INIT;
-    Xce__V1__Command command = XCE__V1__COMMAND__INIT;
-    uint64_t *before = told_in(kit, kit_node(kit, node)->session);
-    enum fsm_code code;
-
-    told.uid = uid;
-    told.epoch = epoch;
-    report.node = bytes_of(node);
-    report.session = kit_node(kit, node)->session;
-    report.n_epochs = uid != 0;
-    report.epochs = list;
-    report.epochs_done = done;
-    report.epochs_before = *before + kit->lost;
-    kit->lost = 0;
-    command.kind_case = XCE__V1__COMMAND__KIND_REPORT;
-    command.report = &report;
-    code = kit_apply(kit, &command);
-    if (code == FSM_OK)
-        *before = done ? 0 : *before + report.n_epochs;
-    return code;
 }

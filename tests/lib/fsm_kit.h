@@ -1,7 +1,7 @@
 /* A state machine to play with: builds commands and entries, applies them, remembers outcomes and changes.
  *
  * After every entry the kit recounts the state, applies the same bytes to a twin, and carries the state through a snapshot:
- * all three must have one digest. Whatever is wrong ends the test with a message. */
+ * all three must have one digest. Whatever is wrong ends the test with a message. fsm_kit_backup.h has backups. */
 #ifndef XCE_TESTS_LIB_FSM_KIT_H
 #define XCE_TESTS_LIB_FSM_KIT_H
 
@@ -127,19 +127,6 @@ enum fsm_code kit_rules(struct kit *kit, uint64_t expected, const char *roles,
                         const char *bindings);
 enum fsm_code kit_pool_retire(struct kit *kit, const char *name);
 enum fsm_code kit_unblock(struct kit *kit, uint32_t uid);
-
-/* A backup, and the state becoming that again: as fsm_restore and CmdRestore. */
-struct kit_backup {
-    uint8_t *bytes;
-    size_t len;
-};
-struct kit_backup kit_backup(const struct kit *kit);
-/* The backup is used up. first: of the new incarnation's bytes. */
-enum fsm_code kit_restore(struct kit *kit, struct kit_backup *backup, char first);
-/* "n1,n2"; "" = none named. */
-enum fsm_code kit_confirm(struct kit *kit, const char *nodes);
-/* The node reports that it has seen this epoch, uid 0 = none; done: and no other. */
-enum fsm_code kit_epoch(struct kit *kit, const char *node, uint32_t uid, uint32_t epoch, bool done);
 
 /* Everything that a lease needs from now on until its uid is free. */
 void kit_finish(struct kit *kit, uint64_t lease);

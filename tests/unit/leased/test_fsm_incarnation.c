@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "tests/lib/fsm_kit.h"
+#include "tests/lib/fsm_kit_backup.h"
 
 #define GAP        1024u
 #define UID        KIT_FIRST_UID
@@ -24,32 +25,15 @@ static int two_nodes(void **state)
 
 static int end(void **state)
 {
-    free(backup.bytes);
-    backup.bytes = NULL;
+    kit_backup_done(&backup);
     kit_done(&kit);
     return 0;
 }
 
-static struct fsm_restored restored(void)
-{
-    struct fsm_restored ret;
-
-    fsm_get_restored(kit.fsm, &ret);
-    return ret;
-}
-
-/* Hello, no epochs but those told before, a pass. */
-static void come_back(const char *node, const char *machine)
-{
-    assert_int_equal(kit_hello(&kit, node, machine, "boot-1", true), FSM_OK);
-    assert_int_equal(kit_epoch(&kit, node, 0, 0, true), FSM_OK);
-    kit_watermark(&kit, node, fsm_revision(kit.fsm));
-}
-
 static void both_back(void)
 {
-    come_back("n1", "machine-1");
-    come_back("n2", "machine-2");
+    kit_come_back(&kit, "n1", "machine-1");
+    kit_come_back(&kit, "n2", "machine-2");
 }
 
 /* ---- what the command does ---- */
@@ -62,9 +46,9 @@ static void incarnation_restore_leaps_ahead_of_all_numbers(void **state)
     revision = fsm_revision(kit.fsm);
     assert_int_equal(kit_restore(&kit, &backup, 'b'), FSM_OK);
     assert_int_equal(fsm_incarnation(kit.fsm)[0], 'b');
-    assert_int_equal(restored().times, 1);
-    assert_int_equal(restored().backup, revision);
-    assert_int_equal(restored().revision, revision + LEAP);
+    assert_int_equal(kit_restored(&kit).times, 1);
+    assert_int_equal(kit_restored(&kit).backup, revision);
+    assert_int_equal(kit_restored(&kit).revision, revision + LEAP);
     assert_true(fsm_revision(kit.fsm) > revision + LEAP);
     assert_true(kit_node(&kit, "n1")->session > LEAP);
     assert_non_null(kit_lease(&kit, lease));
@@ -118,7 +102,7 @@ static void incarnation_restore_forgets_fences_and_tokens(void **state)
     kit_restore(&kit, &backup, 'b');
     assert_int_equal(kit_node(&kit, "n2")->state, NODE_LOST);
     assert_string_equal(fsm_node_awaited(kit.fsm, kit_node(&kit, "n2")), "its hello");
-    come_back("n1", "machine-1");
+    kit_come_back(&kit, "n1", "machine-1");
     assert_int_equal(kit_confirm(&kit, "n1"), FSM_PRECONDITION);
 }
 
@@ -173,9 +157,9 @@ static void incarnation_confirm_wants_the_full_list(void **state)
     kit_hello(&kit, "n7", "machine-7", "boot-1", false);
     assert_int_equal(kit_confirm(&kit, "n1,n2"), FSM_PRECONDITION);
     assert_int_equal(kit_confirm(&kit, "n1,n2,n7"), FSM_PRECONDITION);
-    come_back("n7", "machine-7");
+    kit_come_back(&kit, "n7", "machine-7");
     assert_int_equal(kit_confirm(&kit, "n1,n2,n7"), FSM_OK);
-    assert_false(restored().waits);
+    assert_false(kit_restored(&kit).waits);
 }
 
 static void incarnation_a_node_that_is_gone_is_fenced(void **state)
@@ -184,7 +168,7 @@ static void incarnation_a_node_that_is_gone_is_fenced(void **state)
 
     backup = kit_backup(&kit);
     kit_restore(&kit, &backup, 'b');
-    come_back("n1", "machine-1");
+    kit_come_back(&kit, "n1", "machine-1");
     assert_int_equal(kit_fence(&kit, "n2", "machine-2", "boot-1"), FSM_OK);
     assert_int_equal(kit_member(&kit, lease, "n2")->proof, PROOF_FENCED);
     assert_int_equal(kit_confirm(&kit, "n1,n2"), FSM_PRECONDITION);
@@ -314,7 +298,7 @@ static void incarnation_a_blocked_uid_that_a_node_holds_is_leased_then_aside_aga
     backup = kit_backup(&kit);
     kit_restore(&kit, &backup, 'b');
     kit_hello(&kit, "n1", "machine-1", "boot-1", true);
-    come_back("n2", "machine-2");
+    kit_come_back(&kit, "n2", "machine-2");
     kit_epoch(&kit, "n1", UID, 3, true);
     kit_watermarks(&kit);
     assert_non_null(fsm_lease_of_uid(kit.fsm, UID));
@@ -332,17 +316,17 @@ static void incarnation_a_pool_of_after_the_backup_is_made_again(void **state)
     backup = kit_backup(&kit);
     kit_restore(&kit, &backup, 'b');
     kit_hello(&kit, "n1", "machine-1", "boot-1", true);
-    come_back("n2", "machine-2");
+    kit_come_back(&kit, "n2", "machine-2");
     assert_int_equal(kit_epoch(&kit, "n1", uid, 2, true), FSM_OK);
     kit_watermarks(&kit);
     assert_int_equal(kit_node(&kit, "n1")->state, NODE_READY);
     /* Nobody would prove it clean: not confirmed before it is in a pool. */
     assert_int_equal(kit_confirm(&kit, "n1,n2"), FSM_PRECONDITION);
     assert_non_null(strstr(kit.out.message, "that are in no pool"));
-    assert_int_equal(restored().unpooled.first, uid);
-    assert_int_equal(restored().unpooled.last, uid);
+    assert_int_equal(kit_restored(&kit).unpooled.first, uid);
+    assert_int_equal(kit_restored(&kit).unpooled.last, uid);
     assert_int_equal(kit_pool_create(&kit, "late", uid, uid + 1), FSM_OK);
-    assert_int_equal(restored().unpooled.first, 0);
+    assert_int_equal(kit_restored(&kit).unpooled.first, 0);
     assert_int_equal(kit_node(&kit, "n1")->state, NODE_UNKNOWN);
     assert_int_equal(kit_confirm(&kit, "n1,n2"), FSM_PRECONDITION);
     assert_int_equal(kit_epoch(&kit, "n1", uid, 2, true), FSM_OK);
@@ -380,9 +364,9 @@ static void incarnation_epochs_of_a_pool_that_is_gone_do_not_hold_it_up(void **s
     kit_restore(&kit, &backup, 'b');
     kit_hello(&kit, "n1", "machine-1", "boot-1", true);
     kit_epoch(&kit, "n1", UID, 1, true);
-    come_back("n2", "machine-2");
+    kit_come_back(&kit, "n2", "machine-2");
     kit_watermarks(&kit);
-    assert_int_equal(restored().unpooled.first, 0);
+    assert_int_equal(kit_restored(&kit).unpooled.first, 0);
     assert_int_equal(kit_confirm(&kit, "n1,n2"), FSM_OK);
 }
 
@@ -402,7 +386,7 @@ static void incarnation_epochs_of_no_pool_are_kept_and_leap(void **state)
     kit_epoch(&kit, "n1", UID, 7, false);
     assert_int_equal(fsm_lease_of_uid(kit.fsm, UID)->epoch, 7);
     kit_epoch(&kit, "n1", UID + 1, 9, true);
-    come_back("n2", "machine-2");
+    kit_come_back(&kit, "n2", "machine-2");
     kit_watermarks(&kit);
     assert_int_equal(kit_confirm(&kit, "n1,n2"), FSM_OK);
     kit_finish(&kit, fsm_lease_of_uid(kit.fsm, UID)->id);
@@ -417,7 +401,7 @@ static void incarnation_a_node_that_comes_late_still_tells_its_epochs(void **sta
     backup = kit_backup(&kit);
     kit_active(&kit, "n2");
     kit_restore(&kit, &backup, 'b');
-    come_back("n1", "machine-1");
+    kit_come_back(&kit, "n1", "machine-1");
     kit_fence(&kit, "n2", "machine-2", "boot-1");
     assert_int_equal(kit_confirm(&kit, "n1"), FSM_OK);
     assert_int_equal(kit_acquire(&kit, &(struct kit_grant){.nodes = "n1"}), FSM_OK);
@@ -464,8 +448,8 @@ static void incarnation_a_backup_of_a_restored_state_can_be_restored(void **stat
     both_back();
     backup = kit_backup(&kit);
     assert_int_equal(kit_restore(&kit, &backup, 'c'), FSM_OK);
-    assert_int_equal(restored().times, 2);
-    assert_true(restored().waits);
+    assert_int_equal(kit_restored(&kit).times, 2);
+    assert_true(kit_restored(&kit).waits);
     assert_int_equal(kit_lease(&kit, lease)->epoch, 1);
     both_back();
     assert_int_equal(kit_confirm(&kit, "n1,n2"), FSM_OK);
@@ -500,7 +484,7 @@ static void incarnation_a_gap_out_of_range_is_refused(void **state)
         backup = kit_backup(&kit);
         kit.gap = bad[i];
         assert_int_equal(kit_restore(&kit, &backup, 'b'), FSM_INVALID);
-        assert_false(restored().waits);
+        assert_false(kit_restored(&kit).waits);
     }
 }
 
@@ -532,7 +516,7 @@ static void incarnation_the_last_epoch_is_never_passed(void **state)
         if (epoch < UINT32_MAX - 10)
             backup = kit_backup(&kit);
     }
-    come_back("n2", "machine-2");
+    kit_come_back(&kit, "n2", "machine-2");
     kit_watermarks(&kit);
     assert_int_equal(kit_confirm(&kit, "n1,n2"), FSM_OK);
     kit_finish(&kit, fsm_lease_of_uid(kit.fsm, uid)->id);

@@ -1,12 +1,12 @@
 /* What nodes tell a restored state, and what of it is believed: late nodes, several restores, limits. */
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
 #include "tests/lib/fsm_kit.h"
+#include "tests/lib/fsm_kit_backup.h"
 
 #define GAP 1024u
 #define UID KIT_FIRST_UID
@@ -22,18 +22,9 @@ static int three_nodes(void **state)
 
 static int end(void **state)
 {
-    free(backup.bytes);
-    backup.bytes = NULL;
+    kit_backup_done(&backup);
     kit_done(&kit);
     return 0;
-}
-
-static struct fsm_restored restored(void)
-{
-    struct fsm_restored ret;
-
-    fsm_get_restored(kit.fsm, &ret);
-    return ret;
 }
 
 static void hello(const char *node, const char *machine)
@@ -41,19 +32,11 @@ static void hello(const char *node, const char *machine)
     assert_int_equal(kit_hello(&kit, node, machine, "boot-1", true), FSM_OK);
 }
 
-/* Hello, no epochs but those told before, a pass. */
-static void come_back(const char *node, const char *machine)
-{
-    hello(node, machine);
-    assert_int_equal(kit_epoch(&kit, node, 0, 0, true), FSM_OK);
-    kit_watermark(&kit, node, fsm_revision(kit.fsm));
-}
-
 /* Restored, n1 is back; the others are taken to be off. */
 static void confirm_n1_alone(char first)
 {
     assert_int_equal(kit_restore(&kit, &backup, first), FSM_OK);
-    come_back("n1", "machine-1");
+    kit_come_back(&kit, "n1", "machine-1");
     assert_int_equal(kit_fence(&kit, "n2", "machine-2", "boot-1"), FSM_OK);
     assert_int_equal(kit_fence(&kit, "n3", "machine-3", "boot-1"), FSM_OK);
     assert_int_equal(kit_confirm(&kit, "n1"), FSM_OK);
@@ -169,7 +152,7 @@ static void restored_a_node_does_not_use_up_a_uid_by_reporting(void **state)
     backup = kit_backup(&kit);
     kit_restore(&kit, &backup, 'b');
     ceiling = 1 + GAP + (1u << 24);
-    assert_int_equal(restored().ceiling, ceiling);
+    assert_int_equal(kit_restored(&kit).ceiling, ceiling);
     hello("n1", "machine-1");
     assert_int_equal(kit_epoch(&kit, "n1", UID, ceiling + 1, false), FSM_INVALID);
     assert_non_null(strstr(kit.out.message, "that can not be"));
@@ -193,10 +176,10 @@ static void restored_uids_that_no_pool_can_have_are_refused(void **state)
         assert_int_equal(kit_epoch(&kit, "n1", bad[i], 1, true), FSM_INVALID);
         assert_non_null(strstr(kit.out.message, "which no pool can have"));
     }
-    assert_int_equal(restored().unpooled.first, 0);
-    assert_int_equal(restored().n_pages, 0);
+    assert_int_equal(kit_restored(&kit).unpooled.first, 0);
+    assert_int_equal(kit_restored(&kit).n_pages, 0);
     assert_int_equal(kit_epoch(&kit, "n1", 1000, 1, true), FSM_OK);
-    assert_int_equal(restored().unpooled.first, 1000);
+    assert_int_equal(kit_restored(&kit).unpooled.first, 1000);
 }
 
 /* One uid of each page of 1,024. */
@@ -211,7 +194,7 @@ static void restored_uids_of_no_pool_fill_only_so_many_pages(void **state)
     kit.light = true; /* thousands of entries on a state that grows */
     for (uint32_t i = 0; i < 2048; i++)
         assert_int_equal(kit_epoch(&kit, "n1", first + i * 1024, 1, false), FSM_OK);
-    assert_int_equal(restored().n_pages, 2048);
+    assert_int_equal(kit_restored(&kit).n_pages, 2048);
     assert_int_equal(kit_epoch(&kit, "n1", first - 1, 1, false), FSM_EXHAUSTED);
     assert_non_null(strstr(kit.out.message, "in no pool: make their pools again"));
     assert_int_equal(fsm_epoch_floor(kit.fsm, first - 1), 0);
@@ -277,7 +260,7 @@ static void restored_a_fenced_member_owes_nothing_of_a_raised_lease(void **state
 
     backup = kit_backup(&kit);
     kit_restore(&kit, &backup, 'b');
-    come_back("n1", "machine-1");
+    kit_come_back(&kit, "n1", "machine-1");
     hello("n3", "machine-3");
     kit_fence(&kit, "n2", "machine-2", "boot-1");
     kit_epoch(&kit, "n3", UID, 5, true);
@@ -376,7 +359,7 @@ static void restored_twice_epochs_of_no_pool_hold_it_up(void **state)
     assert_int_equal(kit_restore(&kit, &backup, 'c'), FSM_OK);
     kit_hello(&kit, "n2", "machine-2", "boot-2", false);
     kit_epoch(&kit, "n2", uid, 1, true);
-    assert_int_equal(restored().unpooled.first, uid);
+    assert_int_equal(kit_restored(&kit).unpooled.first, uid);
 }
 
 #define test(name) cmocka_unit_test_setup_teardown(name, three_nodes, end)
