@@ -1,10 +1,10 @@
 /* Between C-Raft and raft_uv: struct raft_io with some of its functions replaced.
  *
- *   load           each entry in memory of its own
  *   snapshot_get   one that cannot be read is one that C-Raft does not send, not memory that nobody has set
  *   snapshot_put   an own snapshot waits until history is on disk up to it, for it cuts the log, and until none is read
  *   recv, send, tick   what C-Raft 0.22.1 gets wrong with messages is kept away from it (raft_guard.h)
  *   append         is timed: raft_uv tries a failed write again for ever and tells nobody
+ *   load           each entry in memory of its own; the only voter begins another term (raft_guard.h, 10 and 15)
  *   set_term, set_vote   when one fails the replica falls silent for good: C-Raft would go on with what is not on disk, and
  *                  a vote that is forgotten is one that can be given twice */
 #include <errno.h>
@@ -44,7 +44,11 @@ static int disk_load(struct raft_io *io, raft_term *term, raft_id *voted_for,
     raft_guard_own(*entries, *n_entries);
     disk->loaded = *entries;
     disk->n_loaded = *n_entries;
-    return 0;
+    if (!raft_guard_is_alone(replica_of_io(io)->identity.id, *snapshot, *entries, *n_entries))
+        return 0;
+    *term += 1;
+    *voted_for = 0;
+    return disk->uv.set_term(io, *term);
 }
 
 void raft_disk_unload(struct replica *replica)

@@ -15,32 +15,87 @@ static void cut_commit(struct raft_guard *guard, const struct raft *raft,
     guard->n_cut++;
 }
 
-static void cut_entries(struct raft_append_entries *entries, unsigned n)
+/* Of entries the first n are left. */
+static void cut_entries(struct raft_append_entries *message, unsigned n)
 {
-    if (n == 0) {
-        raft_free(entries->entries[0].batch);
-        raft_free(mem_take(entries->entries));
-    }
-    entries->n_entries = n;
+    message->n_entries = n;
+    if (n > 0)
+        return;
+    raft_free(message->entries[0].batch);
+    raft_free(message->entries);
+    message->entries = NULL;
 }
 
-/* A change of the members comes first in its message, and after the one before it is noted as agreed on. */
-static void split_at_change(struct raft_guard *guard, const struct raft *raft,
-                            struct raft_append_entries *entries)
+static void skip_snapshot(struct raft_guard *guard, const struct raft *raft,
+                          struct raft_append_entries *message)
 {
-    raft_index waits = raft->configuration_uncommitted_index;
+    raft_index known = raft->trail.snapshot.index;
+    unsigned left;
 
-    for (unsigned i = 0; i < entries->n_entries; i++) {
-        raft_index index = entries->prev_log_index + 1 + i;
+    if (message->term < raft->current_term || message->prev_log_index || !message->n_entries ||
+        !known)
+        return;
+    left = known < message->n_entries ? message->n_entries - (unsigned)known : 0;
+    if (left)
+        memmove(message->entries, message->entries + known, left * sizeof *message->entries);
+    cut_entries(message, left);
+    message->prev_log_index = known;
+    message->prev_log_term = raft->trail.snapshot.term;
+    guard->n_skipped++;
+}
 
-        if (entries->entries[i].type != RAFT_CHANGE)
-            continue;
-        if (i > 0 || (waits != 0 && waits < index)) {
-            cut_entries(entries, i);
-            guard->n_split++;
-            return;
-        }
+static void cut_change(struct raft_guard *guard, struct raft_append_entries *message, unsigned n)
+{
+    guard->n_split++;
+    cut_entries(message, n);
+}
+
+static unsigned next_change(const struct raft_append_entries *message, unsigned from)
+{
+    while (from < message->n_entries && message->entries[from].type != RAFT_CHANGE)
+        from++;
+    return from;
+}
+
+/* The list that counts is committed, whoever has noted it or not. */
+static void settle_members(struct raft_guard *guard, struct raft *raft)
+{
+    struct raft_configuration list;
+
+    raft_configuration_init(&list);
+    for (unsigned i = 0; i < raft->configuration.n; i++) {
+        const struct raft_server *server = &raft->configuration.servers[i];
+
+        if (raft_configuration_add(&list, server->id, server->address, server->role) != 0)
+            abort();
     }
+    raft_configuration_close(&raft->configuration_committed);
+    raft->configuration_committed = list;
+    raft->configuration_committed_index = raft->configuration_uncommitted_index;
+    raft->configuration_uncommitted_index = 0;
+    guard->n_settled++;
+}
+
+/* One that is new comes alone, after all that was before it. */
+static void split_at_change(struct raft_guard *guard, struct raft *raft,
+                            struct raft_append_entries *message)
+{
+    raft_index before = raft->configuration_uncommitted_index;
+    unsigned at = next_change(message, 0), next;
+
+    if (message->term < raft->current_term || at == message->n_entries)
+        return;
+    next = at > 0 ? at : next_change(message, 1);
+    if (next < message->n_entries)
+        cut_change(guard, message, next);
+    if (at > 0 || before == 0 || before > message->prev_log_index)
+        return;
+    /* Once it is known that the leader has that one, too: it has this one, so that one is committed. */
+    if (message->term == raft->current_term && raft->state == RAFT_FOLLOWER &&
+        raft->follower_state.match >= before)
+        settle_members(guard, raft);
+    else
+        cut_change(guard, message, 0);
 }
 
 /* What a follower is known to have it can not miss. */
@@ -54,18 +109,62 @@ static bool is_late(struct raft *raft, raft_id from,
            result->rejected <= match;
 }
 
+static struct raft_server *member(const struct raft *raft, raft_id id)
+{
+    for (unsigned i = 0; i < raft->configuration.n; i++)
+        if (raft->configuration.servers[i].id == id)
+            return &raft->configuration.servers[i];
+    return NULL;
+}
+
+static void forget_leader(struct raft *raft)
+{
+    raft->follower_state.current_leader.id = 0;
+    raft_free(raft->follower_state.current_leader.address);
+    raft->follower_state.current_leader.address = NULL;
+}
+
+static void lend_vote(struct raft_guard *guard, struct raft *raft, raft_id to)
+{
+    struct raft_server *own = member(raft, raft->id);
+
+    guard->lent = own && own->role == RAFT_SPARE;
+    if (!guard->lent)
+        return;
+    own->role = RAFT_VOTER;
+    guard->n_lent++;
+    if (raft->state == RAFT_FOLLOWER && (raft->follower_state.current_leader.id == to ||
+                                         raft->now - guard->heard_ms >= raft->election_timeout))
+        forget_leader(raft);
+}
+
+static void take_vote_back(struct raft_guard *guard, const struct raft *raft)
+{
+    if (guard->lent)
+        member(raft, raft->id)->role = RAFT_SPARE;
+    guard->lent = false;
+}
+
+static void note_leader(struct raft_guard *guard, const struct raft *raft, raft_term term)
+{
+    guard->refusing = term < raft->current_term;
+    if (!guard->refusing)
+        guard->heard_ms = raft->now;
+}
+
 bool raft_guard_recv(struct raft_guard *guard, struct raft *raft, struct raft_message *message)
 {
     struct raft_install_snapshot *install = &message->install_snapshot;
 
     switch (message->type) {
     case RAFT_APPEND_ENTRIES:
-        guard->refusing = message->append_entries.term < raft->current_term;
+        note_leader(guard, raft, message->append_entries.term);
+        skip_snapshot(guard, raft, &message->append_entries);
         split_at_change(guard, raft, &message->append_entries);
         cut_commit(guard, raft, &message->append_entries);
         return true;
     case RAFT_INSTALL_SNAPSHOT:
-        guard->refusing = install->term < raft->current_term;
+        note_leader(guard, raft, install->term);
         if (!raft->legacy.snapshot_taking && !raft->snapshot.installing)
             return true;
         guard->refusing = false;
@@ -78,35 +177,33 @@ bool raft_guard_recv(struct raft_guard *guard, struct raft *raft, struct raft_me
             return true;
         guard->n_late++;
         return false;
+    case RAFT_REQUEST_VOTE:
+        lend_vote(guard, raft, message->server_id);
+        return true;
     default:
         return true;
     }
 }
 
-void raft_guard_own(struct raft_entry *entries, size_t n)
+/* A change that is neither in the log nor waits for somebody to catch up. */
+static void end_change(struct raft_guard *guard, struct raft *raft)
 {
-    for (size_t i = 0; i < n; i++) {
-        struct raft_entry *entry = &entries[i];
-        void *batch = mem_take(entry->batch), *own = raft_malloc(entry->buf.len);
+    struct raft_change *change = raft->legacy.change;
 
-        if (!own)
-            abort();
-        memcpy(own, entry->buf.base, entry->buf.len);
-        entry->buf.base = own;
-        if (i + 1 == n || entries[i + 1].batch != batch)
-            raft_free(batch);
-    }
-}
-
-bool raft_guard_may_snapshot(const struct raft *raft)
-{
-    return raft->configuration_uncommitted_index == 0 ||
-           raft->configuration_uncommitted_index > raft->last_applied;
+    if (raft->state != RAFT_LEADER || !change || change->catch_up_id ||
+        raft->configuration_uncommitted_index)
+        return;
+    raft->legacy.change = NULL;
+    guard->n_unended++;
+    if (change->cb)
+        change->cb(change, RAFT_NOSPACE);
 }
 
 void raft_guard_settle(struct raft_guard *guard, struct raft *raft)
 {
     guard->refusing = false;
+    take_vote_back(guard, raft);
+    end_change(guard, raft);
     if (raft->state != RAFT_LEADER || raft->legacy.prev_state == RAFT_LEADER)
         return;
     raft->legacy.prev_state = RAFT_LEADER;
@@ -139,11 +236,22 @@ static bool sent_just_now(struct raft_guard *guard, const struct raft *raft, raf
     return false;
 }
 
+static void tell_term(struct raft_guard *guard, const struct raft *raft,
+                      struct raft_request_vote_result *result)
+{
+    if (!result->pre_vote || result->vote_granted || result->term >= raft->current_term)
+        return;
+    result->term = raft->current_term;
+    guard->n_told++;
+}
+
 int raft_guard_send(struct raft_guard *guard, const struct raft *raft,
                     const struct raft_message *message, struct raft_message *ret)
 {
     *ret = *message;
-    if (message->type == RAFT_APPEND_ENTRIES_RESULT && guard->refusing) {
+    if (message->type == RAFT_REQUEST_VOTE_RESULT) {
+        tell_term(guard, raft, &ret->request_vote_result);
+    } else if (message->type == RAFT_APPEND_ENTRIES_RESULT && guard->refusing) {
         /* Whatever its leader believes of us, that entry 1 does not match changes nothing. */
         ret->append_entries_result.rejected = 1;
         ret->append_entries_result.last_log_index = 0;
@@ -155,11 +263,78 @@ int raft_guard_send(struct raft_guard *guard, const struct raft *raft,
     } else if (message->type == RAFT_INSTALL_SNAPSHOT) {
         if (message->install_snapshot.last_index != raft->trail.snapshot.index)
             return RAFT_BUSY;
+        if (!member(raft, message->server_id))
+            return RAFT_NOCONNECTION;
+        ret->server_address = member(raft, message->server_id)->address;
         ret->install_snapshot.last_term = raft->trail.snapshot.term;
         guard->n_corrected += ret->install_snapshot.last_term !=
                               message->install_snapshot.last_term;
     }
     return 0;
+}
+
+bool raft_guard_hears(const struct raft_guard *guard, const struct raft *raft)
+{
+    return raft->state == RAFT_LEADER ||
+           (raft->state == RAFT_FOLLOWER && member(raft, raft->follower_state.current_leader.id) &&
+            raft->now - guard->heard_ms < raft->election_timeout);
+}
+
+static bool only_voter(const struct raft_configuration *list, raft_id id)
+{
+    unsigned others = 0, own = 0;
+
+    for (unsigned i = 0; i < list->n; i++)
+        if (list->servers[i].role == RAFT_VOTER)
+            *(list->servers[i].id == id ? &own : &others) += 1;
+    return own && !others;
+}
+
+bool raft_guard_is_alone(raft_id id, const struct raft_snapshot *snapshot,
+                         const struct raft_entry *entries, size_t n)
+{
+    struct raft_configuration list;
+    bool alone;
+
+    while (n > 0 && entries[n - 1].type != RAFT_CHANGE)
+        n--;
+    if (n == 0)
+        return snapshot && only_voter(&snapshot->configuration, id);
+    if (raft_configuration_decode(&entries[n - 1].buf, &list) != 0)
+        abort();
+    alone = only_voter(&list, id);
+    raft_configuration_close(&list);
+    return alone;
+}
+
+void raft_guard_own(struct raft_entry *entries, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct raft_entry *entry = &entries[i];
+        void *batch = mem_take(entry->batch), *own = raft_malloc(entry->buf.len);
+
+        if (!own)
+            abort();
+        memcpy(own, entry->buf.base, entry->buf.len);
+        entry->buf.base = own;
+        if (i + 1 == n || entries[i + 1].batch != batch)
+            raft_free(batch);
+    }
+}
+
+bool raft_guard_may_snapshot(const struct raft *raft)
+{
+    return raft->configuration_uncommitted_index == 0 ||
+           raft->configuration_uncommitted_index > raft->last_applied;
+}
+
+int raft_guard_promote(struct raft *raft, struct raft_change *req, raft_id id, raft_change_cb cb)
+{
+    int rv = raft_assign(raft, req, id, RAFT_VOTER, cb);
+
+    if (rv != 0 && raft->legacy.change == req)
+        raft->legacy.change = NULL;
+    return rv;
 }
 
 void raft_guard_unread(struct raft_snapshot *snapshot)

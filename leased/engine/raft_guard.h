@@ -1,6 +1,6 @@
 /* What C-Raft 0.22.1 gets wrong with messages, kept away from it: a look at each before it is received and before it is sent.
  * Used by whoever stands between the library and its raft_io; the simulator (tests/sim) uses the same code, has found most of
- * this, and finds 1, 3 and 5 at once when they are taken out (tests/sim/broken). Pure: no loop, no file, no clock.
+ * this, and finds 1, 3, 5, 9, 11, 12, 14 and 15 again when they are taken out (tests/sim/broken). Pure: no loop, no file, no clock.
  *
  * 1. A snapshot that arrives while this replica writes one of its own is kept waiting by the library; until then its log in
  *    memory is one that the leader has replaced. If the commit index moves meanwhile, entries that nobody has agreed to are
@@ -26,17 +26,38 @@
  *    answers (progressShouldReplicate), up to 32 of them, whatever their size: megabytes, over and over, that keep leader and
  *    follower from everything else until another leader is elected, who does the same. Where they are many bytes, they are
  *    sent again after a while only; a heartbeat goes in their place.
+ *
  * 9. What the members are is lost. A follower that gets a change of them behind other entries in one message notes it at the
  *    index of the first of these (replicationAppend), and forgets one that is not yet known to be committed for the next: the
  *    change that is applied later is not known (replicationApplyConfigurationChange) and the members that count as agreed on
  *    stay those before. And where many entries are applied at once, as after a start, a snapshot is taken before the changes
  *    among them have been noted (legacyHandleEvent). A snapshot bears the members that are agreed on; who starts from one
  *    that bears old ones sends nothing to a newer member and counts too few as a majority. Entries from a change on are cut
- *    from a message unless it comes first and no other waits; the leader sends them again. No snapshot is taken while a
- *    change has been applied and not been noted.
+ *    from a message unless it comes first and no other waits; the leader sends them again. One that waits is noted once it
+ *    is known that the leader has it, too: it was agreed on before the next was written, and who has just been elected may
+ *    not get further without us. No snapshot is taken while a change has been applied and not been noted.
  * 10. Entries that are loaded at the start lie in one piece of memory for each file, which is freed when the last of them has
  *    left the log (logRelease) even if a message that waits still holds some: what is sent is then whatever has come to lie
  *    there, and the follower keeps it. Each gets memory of its own.
+ * 11. The address that a snapshot goes to is read after the snapshot, and may have been freed when members have changed
+ *    meanwhile (legacySendMessage). It is looked up anew; to whom is no member any more, nothing is sent.
+ * 12. A member that is to vote and can not be noted, for the disks of a majority are full, leaves its request behind, which
+ *    the caller has long freed when leadership is lost (raft_assign); or, when it had to catch up first, one that is never
+ *    answered (legacyCheckChangeRequest). The first is taken back, the second answered.
+ * 13. Entries from the first one on that come late, after a snapshot that holds them, are written behind it as if they
+ *    were new (checkConflictingEntries): the log in memory and that on disk are nonsense from then on. They are left out,
+ *    and the message goes on behind the snapshot: it is committed, so the leader has what it holds.
+ * 14. A learner votes for nobody (electionVote), and does not know yet that it may when the leader that has noted it as a voter
+ *    dies. Where that one needs its vote to come back, nobody ever leads again: a cluster that grows from one to two. Nor
+ *    does a learner ever forget a leader of which it hears nothing any more (timeoutFollower). While it is asked for its
+ *    vote, it passes for a voter, without a leader if that one asks or was not heard for an election timeout; whether its
+ *    vote counts is up to the list of who asks (Raft, 4.1).
+ * 15. The only voter leads when it starts, in the term that it was in before (maybeSelfElect). What it had sent to a learner
+ *    and not yet on its disk is written anew, other entries of the same index and term, and nobody sees that they differ: the
+ *    learner goes on with what never was. Its term begins one higher, on disk before it starts.
+ * 16. Whoever asks ahead for votes (pre-vote) in a term of long ago is refused with the term that it named itself, and never
+ *    learns of the newer one (recvRequestVote). If nobody else has as much in the log, nobody leads. The refusal says which
+ *    term it is.
  *
  * Not here, for it is not about messages: when term or vote can not be written, the library goes on (the distribution builds
  * it without asserts) and may vote twice in a term. The owner of the raft_io must let nothing out from then on. */
@@ -62,6 +83,8 @@ struct raft_guard_sent {
 /* Zero = nothing has come yet. One for each raft; its thread. The counters are for tests and metrics. */
 struct raft_guard {
     bool refusing;        /* the message being received is of an older term */
+    bool lent;            /* it is a request for a vote, to a learner */
+    raft_time heard_ms;   /* a leader, last */
     uint64_t n_dropped;   /* 1 */
     uint64_t n_corrected; /* 2 */
     uint64_t n_cut;       /* 3 */
@@ -70,20 +93,33 @@ struct raft_guard {
     uint64_t n_late;      /* 6 */
     uint64_t n_spared;    /* 8 */
     uint64_t n_split;     /* 9 */
+    uint64_t n_settled;   /* 9 */
+    uint64_t n_unended;   /* 12 */
+    uint64_t n_skipped;   /* 13 */
+    uint64_t n_lent;      /* 14 */
+    uint64_t n_told;      /* 16 */
     struct raft_guard_sent sent[RAFT_GUARD_PEERS];
 };
 
 /* Before a message goes to the library, which may be changed. False: it must not go there, what hangs on it is freed. */
 bool raft_guard_recv(struct raft_guard *guard, struct raft *raft, struct raft_message *message);
-/* Whether the machine may give its state for a snapshot (raft_fsm.snapshot); if not, it fails and is asked again. */
-bool raft_guard_may_snapshot(const struct raft *raft);
-/* What raft_io.load gives: the memory of each batch is freed, each entry gets its own. Aborts without memory. */
-void raft_guard_own(struct raft_entry *entries, size_t n);
 /* After the library has received a message, and after each tick. */
 void raft_guard_settle(struct raft_guard *guard, struct raft *raft);
 /* What to send in the place of a message; borrows from it. 0; RAFT_BUSY: nothing, send says so to the library. */
 int raft_guard_send(struct raft_guard *guard, const struct raft *raft,
                     const struct raft_message *message, struct raft_message *ret);
+/* Whether this replica leads, or has heard within an election timeout who does, and knows it as a member. */
+bool raft_guard_hears(const struct raft_guard *guard, const struct raft *raft);
+/* Whether, by what raft_io.load has found, this replica is the only voter: then its term has to go up. snapshot: may be NULL.
+ * Aborts without memory. */
+bool raft_guard_is_alone(raft_id id, const struct raft_snapshot *snapshot,
+                         const struct raft_entry *entries, size_t n);
+/* Whether the machine may give its state for a snapshot (raft_fsm.snapshot); if not, it fails and is asked again. */
+bool raft_guard_may_snapshot(const struct raft *raft);
+/* What raft_io.load gives: the memory of each batch is freed, each entry gets its own. Aborts without memory. */
+void raft_guard_own(struct raft_entry *entries, size_t n);
+/* In the place of raft_assign: let a member vote. */
+int raft_guard_promote(struct raft *raft, struct raft_change *req, raft_id id, raft_change_cb cb);
 /* Make what raft_io.snapshot_get gave with a failure one that may be handed to the library as a success. Aborts without
  * memory. */
 void raft_guard_unread(struct raft_snapshot *snapshot);

@@ -19,7 +19,7 @@
  *   all little endian
  *
  * The one who connects checks that the other is the replica it means: certificate for the name, folder for the id. The other
- * checks the certificate for the name that is claimed, and the members' list for name and id together. */
+ * checks the certificate for the name that is claimed, and the members' list for name and id together (raft_list.h). */
 #ifndef XCE_LEASED_ENGINE_RAFT_LINK_H
 #define XCE_LEASED_ENGINE_RAFT_LINK_H
 

@@ -11,6 +11,7 @@
 #include "common/net/loop.h"
 #include "leased/engine/raft_ask.h"
 #include "leased/engine/raft_inner.h"
+#include "leased/engine/raft_list.h"
 
 #define STEP_DOWN_MS 1000
 
@@ -63,43 +64,23 @@ void raft_member_answer(struct replica *replica, int r, const char *why, replica
 
 /* ---- the list ---- */
 
-static bool name_of(const struct raft_server *server, char ret[static REPLICA_NAME_MAX + 1])
-{
-    char address[REPLICA_ADDRESS_MAX + 1];
-
-    return raft_address_split(server->address, ret, address);
-}
-
-static const struct raft_server *find(const struct replica *replica, const char *name)
-{
-    const struct raft_configuration *members = &replica->raft.configuration;
-    char theirs[REPLICA_NAME_MAX + 1];
-
-    for (unsigned i = 0; i < members->n; i++)
-        if (name_of(&members->servers[i], theirs) && strcmp(theirs, name) == 0)
-            return &members->servers[i];
-    return NULL;
-}
-
 const char *raft_member_contradicts(struct replica *replica, uint64_t id, const char *name)
 {
-    const struct raft_configuration *members = &replica->raft.configuration;
-    char theirs[REPLICA_NAME_MAX + 1];
+    const struct raft *raft = &replica->raft;
+    const struct raft_server *server = raft_list_contradicts(
+        &raft->configuration, !raft_guard_hears(&replica->disk.guard, raft), id, name);
+    char theirs[REPLICA_NAME_MAX + 1], address[REPLICA_ADDRESS_MAX + 1];
 
-    for (unsigned i = 0; i < members->n; i++) {
-        const struct raft_server *server = &members->servers[i];
-        bool same = name_of(server, theirs) && strcmp(theirs, name) == 0;
-
-        if (same == (server->id == id))
-            continue;
-        (void)snprintf(replica->contradiction, sizeof replica->contradiction,
-                       same ? "member %s has folder %016llx, not %016" PRIx64
-                              ": it was wiped; leasectl cluster remove %s, then add it again"
-                            : "member %s has folder %016llx (%016" PRIx64 ", %s)",
-                       theirs, server->id, id, name);
-        return replica->contradiction;
-    }
-    return NULL;
+    if (!server)
+        return NULL;
+    (void)raft_address_split(server->address, theirs, address);
+    (void)snprintf(replica->contradiction, sizeof replica->contradiction,
+                   strcmp(theirs, name) == 0
+                       ? "member %s has folder %016llx, not %016" PRIx64
+                         ": it was wiped; leasectl cluster remove %s, then add it again"
+                       : "member %s has folder %016llx (%016" PRIx64 ", %s)",
+                   theirs, server->id, id, name);
+    return replica->contradiction;
 }
 
 void raft_member_status(const struct replica *replica, struct replica_status *ret)
@@ -207,41 +188,23 @@ static void promote(struct member_change *change)
 {
     change->kind = CHANGE_PROMOTE;
     submitted(change,
-              raft_assign(&change->replica->raft, &change->req, change->id, RAFT_VOTER, changed));
+              raft_guard_promote(&change->replica->raft, &change->req, change->id, changed));
 }
 
-/* Whether the voters that answer would be a majority without that one, and with so many new ones that do. */
-static bool majority_is_up(const struct replica *replica, uint64_t without, unsigned more)
+static bool is_up(raft_id id, void *arg)
 {
-    const struct raft_configuration *members = &replica->raft.configuration;
-    unsigned up = more, n = more;
-
-    for (unsigned i = 0; i < members->n; i++) {
-        const struct raft_server *server = &members->servers[i];
-
-        if (server->role != RAFT_VOTER || server->id == without)
-            continue;
-        n++;
-        if (server->id == replica->identity.id || raft_links_up(replica->links, server->id))
-            up++;
-    }
-    return up > n / 2;
+    return raft_links_up(((const struct replica *)arg)->links, id);
 }
 
-static unsigned count_voters(const struct replica *replica)
+static struct raft_list list_of(struct replica *replica)
 {
-    unsigned n = 0;
-
-    for (unsigned i = 0; i < replica->raft.configuration.n; i++)
-        n += replica->raft.configuration.servers[i].role == RAFT_VOTER;
-    return n;
+    return (struct raft_list){&replica->raft.configuration, replica->identity.id, is_up, replica};
 }
 
 static void asked(int r, uint64_t id, const char *why, void *arg)
 {
     struct member_change *change = arg;
     struct replica *replica = change->replica;
-    const struct raft_server *server;
     char text[ENGINE_WHY_MAX];
 
     if (!replica) {
@@ -257,22 +220,22 @@ static void asked(int r, uint64_t id, const char *why, void *arg)
         return;
     }
     change->id = id;
-    server = find(replica, change->name);
-    if (server && server->id != id) {
+    switch (raft_list_next(&replica->raft.configuration, id, change->name)) {
+    case RAFT_LIST_OTHER:
         end_change(change, -EEXIST,
                    "it is a member with another folder: it was wiped; remove it first");
-        return;
-    }
-    if (server && server->role == RAFT_VOTER) {
+        break;
+    case RAFT_LIST_DONE:
         end_change(change, 0, "");
-        return;
-    }
-    if (server) {
+        break;
+    case RAFT_LIST_PROMOTE:
         promote(change);
-        return;
+        break;
+    case RAFT_LIST_ADD:
+        change->kind = CHANGE_ADD;
+        submitted(change, raft_add(&replica->raft, &change->req, id, change->address, changed));
+        break;
     }
-    change->kind = CHANGE_ADD;
-    submitted(change, raft_add(&replica->raft, &change->req, id, change->address, changed));
 }
 
 /* Who is to be asked instead, as far as we know. */
@@ -331,8 +294,10 @@ void replica_add(struct engine *engine, const char *name, const char *address, r
                  void *arg)
 {
     struct replica *replica = replica_of(engine);
+    const struct raft_list list = list_of(replica);
     struct member_change *change;
-    const struct raft_server *server;
+    const char *why;
+    int r;
 
     if (passed_on(replica, XCE__V1__MEMBER_CHANGE_KIND__MEMBER_CHANGE_ADD, name, address, done,
                   arg))
@@ -340,12 +305,10 @@ void replica_add(struct engine *engine, const char *name, const char *address, r
     change = change_new(replica, CHANGE_ASK, name, done, arg);
     if (!change)
         return;
-    server = find(replica, name);
     (void)snprintf(change->address, sizeof change->address, "%s@%s", name, address);
-    if (!server && replica->raft.configuration.n >= REPLICA_MEMBERS_MAX)
-        end_change(change, -EBUSY, "the cluster has as many members as it can have");
-    else if (!server && !majority_is_up(replica, 0, 1))
-        end_change(change, -EBUSY, "with it the replicas that answer would be no majority");
+    why = raft_list_may_add(&list, name, &r);
+    if (why)
+        end_change(change, r, why);
     else
         raft_links_ask(replica->links, name, address, asked, change);
 }
@@ -353,8 +316,11 @@ void replica_add(struct engine *engine, const char *name, const char *address, r
 void replica_remove(struct engine *engine, const char *name, replica_done_fn done, void *arg)
 {
     struct replica *replica = replica_of(engine);
-    struct member_change *change;
+    const struct raft_list list = list_of(replica);
     const struct raft_server *server;
+    struct member_change *change;
+    const char *why;
+    int r;
 
     if (passed_on(replica, XCE__V1__MEMBER_CHANGE_KIND__MEMBER_CHANGE_REMOVE, name, NULL, done,
                   arg))
@@ -362,15 +328,9 @@ void replica_remove(struct engine *engine, const char *name, replica_done_fn don
     change = change_new(replica, CHANGE_REMOVE, name, done, arg);
     if (!change)
         return;
-    server = find(replica, name);
-    if (!server)
-        end_change(change, -ENOENT, "no member has this name");
-    else if (server->id == replica->identity.id && count_voters(replica) == 1)
-        end_change(change, -EBUSY, "the last replica can not be removed");
-    else if (server->id == replica->identity.id)
-        end_change(change, -EBUSY, "it leads: hand over first (leasectl cluster transfer)");
-    else if (server->role == RAFT_VOTER && !majority_is_up(replica, server->id, 0))
-        end_change(change, -EBUSY, "without it the replicas that answer would be no majority");
+    why = raft_list_may_remove(&list, name, &server, &r);
+    if (why)
+        end_change(change, r, why);
     else
         submitted(change, raft_remove(&replica->raft, &change->req, server->id, changed));
 }
@@ -422,7 +382,8 @@ bool raft_member_step_down(struct replica *replica)
 void replica_transfer(struct engine *engine, const char *name, replica_done_fn done, void *arg)
 {
     struct replica *replica = replica_of(engine);
-    const struct raft_server *server = name ? find(replica, name) : NULL;
+    const struct raft_server *server = name ? raft_list_find(&replica->raft.configuration, name)
+                                            : NULL;
     char room[ENGINE_WHY_MAX];
     const char *why = NULL;
     int r = 0;

@@ -84,6 +84,10 @@ static void run_event(struct cluster *c, const struct event *event)
     case AT_RESUME:
         replica_stalled(r);
         break;
+    case AT_CRASH:
+        if (r->up && !c->w.healing)
+            replica_crash(r);
+        break;
     case AT_MESSAGE:
         break;
     }
@@ -192,10 +196,9 @@ void cluster_elected(struct cluster *c, const struct replica *r)
 
     c->events[CLUSTER_ELECTED]++;
     say(&c->w, "replica %d is elected in term %llu", r->index, r->led);
-    if (term->leader && term->leader != (raft_id)r->index + 1)
-        violated(&c->w, "term %llu has two leaders, %llu and %d", r->led, term->leader,
-                 r->index + 1);
-    term->leader = (raft_id)r->index + 1;
+    if (term->leader && term->leader != r->id)
+        violated(&c->w, "term %llu has two leaders, %llu and %llu", r->led, term->leader, r->id);
+    term->leader = r->id;
 }
 
 /* A leader counts entries only on disks on which they are. */
@@ -206,7 +209,7 @@ static void check_matches(struct cluster *c, struct replica *r)
         raft_index match = 0;
 
         if (other == r || !other->up || raft_current_term((struct raft *)&other->raft) != r->led ||
-            raft_match_index(&r->raft, (raft_id)i + 1, &match) != 0)
+            raft_match_index(&r->raft, other->id, &match) != 0)
             continue;
         if (match >= other->disk.first + other->disk.n &&
             (!other->disk.has_snapshot || match > other->disk.snapshot.index))
@@ -222,7 +225,9 @@ void cluster_check_beliefs(struct cluster *c, struct replica *r)
     if (index < r->committed)
         violated(&c->w, "replica %d has committed up to %llu, now up to %llu", r->index,
                  r->committed, index);
+    members_committed(c, r, r->committed + 1, index);
     r->committed = index;
+    members_check_beliefs(c, r);
     if (raft_state(&r->raft) == RAFT_LEADER)
         check_matches(c, r);
     else if (r->n_flights)
@@ -241,7 +246,7 @@ static const struct fsm *view(struct world *w, int via)
 {
     const struct replica *r = &cluster_of(w)->replicas[via];
 
-    return cluster_answers(cluster_of(w), r) ? r->fsm : NULL;
+    return cluster_answers(cluster_of(w), r) && fsm_initialised(r->fsm) ? r->fsm : NULL;
 }
 
 static int any(struct world *w)
@@ -294,9 +299,9 @@ static int leader_for(struct cluster *c, struct replica *via)
     if (via->leads)
         return via->index;
     raft_leader(&via->raft, &id, &address);
-    leader = (int)id - 1;
-    if (leader < 0 || leader == via->index || !cluster_linked(c, leader, via->index) ||
-        !cluster_answers(c, &c->replicas[leader]))
+    leader = id ? cluster_index(id) : -1;
+    if (leader < 0 || c->replicas[leader].id != id || leader == via->index ||
+        !cluster_linked(c, leader, via->index) || !cluster_answers(c, &c->replicas[leader]))
         return -1;
     c->events[CLUSTER_PASSED_ON]++;
     return leader;
@@ -328,24 +333,31 @@ static const struct world_ops ops = {view, any, lead, submit};
 
 /* ---- life ---- */
 
-void cluster_init(struct cluster *c, const struct options *options, uint64_t seed, uint64_t *events,
-                  uint64_t *cluster_events)
+/* So many begin; others wait to be added. */
+static void bootstrap(struct cluster *c, int n)
 {
     struct raft_configuration members;
 
-    *c = (struct cluster){.events = cluster_events, .n = seed % 3 == 0 ? 5 : 3};
-    world_init(&c->w, options, seed, events, &ops);
     raft_configuration_init(&members);
-    for (int i = 0; i < c->n; i++) {
-        replica_init(c, i);
-        if (raft_configuration_add(&members, (raft_id)i + 1, c->replicas[i].address, RAFT_VOTER))
+    for (int i = 0; i < n; i++)
+        if (raft_configuration_add(&members, c->replicas[i].id, c->replicas[i].address, RAFT_VOTER))
             abort();
-    }
-    for (int i = 0; i < c->n; i++) {
+    for (int i = 0; i < n; i++)
         c->replicas[i].io.bootstrap(&c->replicas[i].io, &members);
-        replica_start(&c->replicas[i]);
-    }
     raft_configuration_close(&members);
+}
+
+void cluster_init(struct cluster *c, const struct options *options, uint64_t seed, uint64_t *events,
+                  uint64_t *cluster_events)
+{
+    *c = (struct cluster){
+        .events = cluster_events, .n = seed % 3 == 0 ? 5 : 3, .changing = seed % 4 < 2};
+    world_init(&c->w, options, seed, events, &ops);
+    for (int i = 0; i < c->n; i++)
+        replica_init(c, i);
+    bootstrap(c, c->changing && seed % 8 >= 4 ? 1 : c->n);
+    for (int i = 0; i < c->n; i++)
+        replica_start(&c->replicas[i]);
 }
 
 void cluster_done(struct cluster *c)
@@ -361,6 +373,7 @@ void cluster_done(struct cluster *c)
             net_free(c->heap[i].message);
     for (size_t i = 0; i < c->n_log; i++)
         free(c->log[i].bytes);
+    members_done(c);
     free(c->heap);
     free(c->log);
     free(c->terms);

@@ -2,7 +2,7 @@
  *
  * The library runs as it is, below its raft_io (docs/decisions tells why not below its own fixture): events in order of
  * time, out of one queue; what happens at the same time happens in the order in which it was brought about. Nothing asks the
- * real clock, and no pointer decides anything, so a seed replays exactly. */
+ * real clock, and no pointer decides anything, so a seed replays exactly. In half of the seeds members come and go. */
 #ifndef XCE_TESTS_SIM_CLUSTER_H
 #define XCE_TESTS_SIM_CLUSTER_H
 
@@ -11,6 +11,7 @@
 #include "leased/engine/batch.h"
 #include "leased/engine/raft_entry.h"
 #include "leased/engine/raft_guard.h"
+#include "leased/engine/raft_list.h"
 #include "tests/sim/world.h"
 
 #define SIM_REPLICAS 5
@@ -47,6 +48,19 @@ enum cluster_event {
     CLUSTER_NOTED,
     CLUSTER_LATE_REFUSAL,
     CLUSTER_UNREAD,
+    CLUSTER_ADDED, /* members: as learners, */
+    CLUSTER_PROMOTED,
+    CLUSTER_REMOVED,
+    CLUSTER_WIPED,         /* that were removed, or never added: another folder */
+    CLUSTER_CHANGE_FAILED, /* a change that did not come to be, or nobody knows */
+    CLUSTER_CONTRADICTED,  /* streams that the list of members forbids */
+    CLUSTER_HANDED_OVER,
+    CLUSTER_PARTED, /* 9, 12 to 14 and 16 of raft_guard.h */
+    CLUSTER_SETTLED,
+    CLUSTER_UNENDED,
+    CLUSTER_SKIPPED,
+    CLUSTER_LENT,
+    CLUSTER_TOLD,
     CLUSTER_EVENTS,
 };
 
@@ -77,7 +91,7 @@ struct disk_work {
     struct raft_io_append *append;
     const struct raft_entry *entries; /* the library's, until it is told */
     unsigned n;
-    raft_index index; /* of the truncation */
+    raft_index index; /* of the truncation, of the first entry */
     struct raft_io_snapshot_put *put;
     const struct raft_snapshot *snapshot;
     unsigned trailing;
@@ -92,17 +106,20 @@ struct disk {
     raft_index first; /* of entries */
     struct disk_entry *entries;
     size_t n, cap;
+    raft_index next; /* that the next write of entries begins with, once all is done */
 };
 
 /* ---- replica ---- */
 
 struct cluster;
 struct flight;
+struct change;
 
 struct replica {
     struct cluster *c;
     int index;
-    char address[8];
+    raft_id id; /* of its folder: a wiped one has another */
+    char name[2], address[8];
     bool up, dying;
     unsigned generation; /* counts starts and crashes: events of an earlier one are void */
     int64_t paused_until_ms, start_at_ms;
@@ -134,12 +151,19 @@ struct replica {
     bool leads;    /* and everything older is applied, and the grace is in the log */
     bool barrier, grace_due;
     raft_index committed; /* the highest that it has said to be committed */
+
+    struct change *change; /* of the members, that it has under way as leader */
+    struct raft_transfer transfer;
+    bool transferring;
+    bool spare; /* whoever leads has said that it is no member: it may be wiped */
 };
 
 /* ---- cluster ---- */
 
+/* One direction. A stream is looked at when it is opened, and lives as long as both ends do. */
 struct link {
     int64_t cut_until_ms, slow_until_ms;
+    unsigned from, to; /* generations of the ends between which it was opened */
 };
 
 /* What the index of the log holds once it is committed. */
@@ -150,13 +174,19 @@ struct committed {
     uint64_t digest; /* of the state after it */
 };
 
+/* The list of members from this entry on. */
+struct members {
+    raft_index index;
+    struct raft_buffer list; /* encoded */
+};
+
 /* Who was elected, and how its cluster time goes on. */
 struct term {
     raft_id leader;               /* 0 = nobody */
     int64_t base_ms, base_now_ms; /* cluster time = base_ms + the world's clock - base_now_ms */
 };
 
-enum event_kind { AT_TICK, AT_DISK, AT_MESSAGE, AT_START, AT_RESUME };
+enum event_kind { AT_TICK, AT_DISK, AT_MESSAGE, AT_START, AT_RESUME, AT_CRASH };
 
 struct event {
     int64_t at_ms;
@@ -165,6 +195,8 @@ struct event {
     int replica;
     unsigned generation;
     struct raft_message *message;
+    raft_id to;    /* of a message: whose folder is meant, */
+    unsigned from; /* generation of who sent it */
 };
 
 struct cluster {
@@ -181,6 +213,9 @@ struct cluster {
 
     struct committed *log; /* by index; 0 is not used */
     size_t n_log, cap_log;
+    struct members *members; /* committed, in order */
+    size_t n_members, cap_members;
+    bool changing; /* members come and go */
     struct term *terms;
     size_t n_terms, cap_terms;
 };
@@ -203,6 +238,12 @@ void cluster_elected(struct cluster *c, const struct replica *r);
 struct term *cluster_term(struct cluster *c, raft_term term);
 /* What must hold of what a replica believes. */
 void cluster_check_beliefs(struct cluster *c, struct replica *r);
+/* Whose folder has or had this id. */
+static inline int cluster_index(raft_id id)
+{
+    return (int)((id - 1) % SIM_REPLICAS);
+}
+
 /* It runs, and is not paused. */
 bool cluster_answers(const struct cluster *c, const struct replica *r);
 bool cluster_linked(const struct cluster *c, int a, int b);
@@ -215,6 +256,9 @@ void disk_step(struct replica *r);
 /* Power goes: some of what is under way got there, in order; the rest is told to the library as canceled. */
 void disk_crash(struct replica *r);
 void disk_cancel(struct replica *r);
+/* An entry as the library has it, on the disk or on its way there. Lives until the next call. NULL = it is not there (any
+ * more). */
+const struct disk_entry *disk_find(const struct replica *r, raft_index index);
 void disk_done(struct disk *disk);
 
 /* ---- net.c: messages of raft_io ---- */
@@ -228,6 +272,8 @@ void net_free(struct raft_message *message);
 void replica_init(struct cluster *c, int index);
 void replica_start(struct replica *r);
 void replica_crash(struct replica *r);
+/* It is down: its folder is lost, or cleared away. */
+void replica_wipe(struct replica *r);
 /* After whatever the library was told: answers, leadership, what waits. */
 void replica_settle(struct replica *r);
 void replica_propose(struct replica *r, const uint8_t *bytes, size_t len, engine_done_fn done,
@@ -235,10 +281,32 @@ void replica_propose(struct replica *r, const uint8_t *bytes, size_t len, engine
 /* It has stood still for so long that everybody gets a grace. */
 void replica_stalled(struct replica *r);
 
+/* ---- members.c: who belongs to the cluster, by the rules of raft_member.c ---- */
+
+/* Once in a while an administrator wants a change. */
+void members_step(struct cluster *c);
+/* One change on the way to where all replicas vote. Whether they do. */
+bool members_heal(struct cluster *c);
+/* What must hold in the end. */
+void members_healed(struct cluster *c);
+/* The replica has these entries committed: note and check what they say of members. */
+void members_committed(struct cluster *c, const struct replica *r, raft_index first,
+                       raft_index last);
+/* A snapshot bears the list of its index. */
+void members_check_snapshot(struct cluster *c, const struct replica *r,
+                            const struct raft_snapshot *snapshot);
+/* What a replica believes of the members. */
+void members_check_beliefs(struct cluster *c, struct replica *r);
+/* A stream from one to another: whether what comes on it is heard. */
+bool members_let_through(struct cluster *c, const struct event *event);
+void members_done(struct cluster *c);
+
 /* ---- fault.c ---- */
 
 /* Once in a while something bad happens. */
 void fault_step(struct cluster *c);
+/* So does it while a leader changes the members. */
+void fault_change(struct cluster *c, struct replica *leader);
 /* Nothing bad happens any more, what is down starts. */
 void fault_heal(struct cluster *c);
 

@@ -37,7 +37,8 @@ static void cut_head(struct disk *disk, raft_index first)
         gone = disk->n;
     for (size_t i = 0; i < gone; i++)
         free(disk->entries[i].bytes);
-    memmove(disk->entries, disk->entries + gone, (disk->n - gone) * sizeof(*disk->entries));
+    if (gone)
+        memmove(disk->entries, disk->entries + gone, (disk->n - gone) * sizeof(*disk->entries));
     disk->n -= gone;
     disk->first += gone;
     if (!disk->n && disk->first < first)
@@ -67,6 +68,7 @@ static void put_snapshot(struct replica *r, const struct raft_snapshot *snapshot
     struct disk_snapshot *kept = &disk->snapshot;
     size_t len = 0;
 
+    members_check_snapshot(r->c, r, snapshot);
     drop_snapshot(disk);
     disk->has_snapshot = true;
     *kept = (struct disk_snapshot){.index = snapshot->index,
@@ -112,6 +114,25 @@ static struct disk_work *take_work(struct replica *r)
     if (!r->work)
         r->work_end = &r->work;
     return work;
+}
+
+const struct disk_entry *disk_find(const struct replica *r, raft_index index)
+{
+    static struct disk_entry found;
+    const struct disk *disk = &r->disk;
+
+    found.bytes = NULL;
+    if (index >= disk->first && index < disk->first + disk->n)
+        found = disk->entries[index - disk->first];
+    for (const struct disk_work *work = r->work; work; work = work->next) {
+        const struct raft_entry *entry;
+
+        if (work->kind != DISK_APPEND || index < work->index || index >= work->index + work->n)
+            continue;
+        entry = &work->entries[index - work->index];
+        found = (struct disk_entry){entry->term, entry->type, entry->buf.base, entry->buf.len};
+    }
+    return found.bytes ? &found : NULL;
 }
 
 static void do_work(struct replica *r, const struct disk_work *work, unsigned n)
@@ -261,14 +282,19 @@ static int method_load(struct raft_io *io, raft_term *term, raft_id *vote,
 {
     struct replica *r = owner(io);
 
-    *term = r->disk.term;
-    *vote = r->disk.vote;
     *snapshot = r->disk.has_snapshot ? copy_snapshot(&r->disk.snapshot) : NULL;
     r->c->events[CLUSTER_RESTORED] += r->disk.has_snapshot;
     *start = r->disk.first;
     *n = r->disk.n;
+    r->disk.next = r->disk.first + r->disk.n;
     load_entries(&r->disk, entries);
     raft_guard_own(*entries, *n);
+    if (raft_guard_is_alone(r->id, *snapshot, *entries, *n)) {
+        r->disk.term++;
+        r->disk.vote = 0;
+    }
+    *term = r->disk.term;
+    *vote = r->disk.vote;
     return 0;
 }
 
@@ -317,15 +343,21 @@ static int method_set_vote(struct raft_io *io, raft_id vote)
 static int method_append(struct raft_io *io, struct raft_io_append *req,
                          const struct raft_entry entries[], unsigned n, raft_io_append_cb cb)
 {
+    struct replica *r = owner(io);
+
     req->cb = cb;
-    add_work(owner(io),
-             &(struct disk_work){.kind = DISK_APPEND, .append = req, .entries = entries, .n = n});
+    add_work(
+        r,
+        &(struct disk_work){
+            .kind = DISK_APPEND, .append = req, .entries = entries, .n = n, .index = r->disk.next});
+    r->disk.next += n;
     return 0;
 }
 
 static int method_truncate(struct raft_io *io, raft_index index)
 {
     add_work(owner(io), &(struct disk_work){.kind = DISK_TRUNCATE, .index = index});
+    owner(io)->disk.next = index;
     return 0;
 }
 
@@ -336,6 +368,8 @@ static int method_put(struct raft_io *io, unsigned trailing, struct raft_io_snap
     add_work(owner(io),
              &(struct disk_work){
                  .kind = DISK_PUT, .put = req, .snapshot = snapshot, .trailing = trailing});
+    if (trailing == 0)
+        owner(io)->disk.next = snapshot->index + 1;
     return 0;
 }
 

@@ -154,6 +154,27 @@ void fault_step(struct cluster *c)
     }
 }
 
+/* It dies before others have heard of the change, or there is no room for the next. */
+void fault_change(struct cluster *c, struct replica *leader)
+{
+    if (c->w.healing)
+        return;
+    if (chance(&c->w, 15)) {
+        int64_t at_ms = until(c, chance(&c->w, 50) ? 3 : 150);
+
+        if (chance(&c->w, 50)) /* what it says meanwhile is not on its disk, */
+            leader->stuck_until_ms = at_ms + 1;
+        else /* or what it writes nobody hears */
+            part(c, 1u << leader->index, at_ms + 1);
+        cluster_at(c, at_ms, &(struct event){.kind = AT_CRASH, .replica = leader->index});
+    }
+    if (!chance(&c->w, 10))
+        return;
+    c->events[CLUSTER_FULL_DISK]++;
+    for (int i = 0; i < c->n; i++)
+        c->replicas[i].full_until_ms = until(c, 300);
+}
+
 void fault_heal(struct cluster *c)
 {
     mend(c);

@@ -83,13 +83,20 @@ static int64_t travel_ms(struct cluster *c, const struct link *link)
 static void travel(struct replica *r, const struct raft_message *message)
 {
     struct cluster *c = r->c;
-    int to = (int)message->server_id - 1;
+    int to = cluster_index(message->server_id);
     struct raft_message *copied = copy(message);
 
-    copied->server_id = (raft_id)r->index + 1; /* from now on: who sent it */
+    if (strcmp(message->server_address, c->replicas[to].address) != 0)
+        violated(&c->w, "replica %d sends what is for %llu to address %s", r->index,
+                 message->server_id, message->server_address);
+    copied->server_id = r->id; /* from now on: who sent it */
     copied->server_address = r->address;
     cluster_at(c, c->w.now_ms + travel_ms(c, &c->links[r->index][to]),
-               &(struct event){.kind = AT_MESSAGE, .replica = to, .message = copied});
+               &(struct event){.kind = AT_MESSAGE,
+                               .replica = to,
+                               .message = copied,
+                               .to = message->server_id,
+                               .from = r->generation});
 }
 
 static int method_send(struct raft_io *io, struct raft_io_send *req,
@@ -129,9 +136,10 @@ void net_methods(struct raft_io *io)
 void net_deliver(struct cluster *c, const struct event *event)
 {
     struct replica *r = &c->replicas[event->replica];
-    int from = (int)event->message->server_id - 1;
+    int from = cluster_index(event->message->server_id);
 
-    if (!r->up || c->links[from][r->index].cut_until_ms > c->w.now_ms) {
+    if (!r->up || c->links[from][r->index].cut_until_ms > c->w.now_ms ||
+        !members_let_through(c, event)) {
         net_free(event->message);
         return;
     }

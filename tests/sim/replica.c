@@ -163,7 +163,8 @@ static void fly_waiting(struct replica *r)
 {
     struct batch *batch;
 
-    while (r->n_flights < FLIGHTS_MAX && !r->barrier && (batch = batch_take(&r->queue)))
+    while (r->n_flights < FLIGHTS_MAX && !r->barrier && raft_transferee(&r->raft) == 0 &&
+           (batch = batch_take(&r->queue)))
         if (!fly(r, batch))
             break;
 }
@@ -318,6 +319,22 @@ static void watch_leadership(struct replica *r)
     }
 }
 
+static void fire(struct raft_apply *req)
+{
+    struct raft_barrier *barrier = (void *)req;
+    struct raft_change *change = (void *)req;
+    struct raft_transfer *transfer = (void *)req;
+
+    if (req->type == RAFT_COMMAND)
+        req->cb(req, req->status, req->result);
+    else if (req->type == RAFT_BARRIER)
+        barrier->cb(barrier, req->status);
+    else if (req->type == RAFT_CHANGE)
+        change->cb(change, req->status);
+    else
+        transfer->cb(transfer);
+}
+
 /* Requests that are done wait in a list of the library, which fires them itself only below its own raft_io. */
 static void fire_done(struct raft *raft)
 {
@@ -331,11 +348,7 @@ static void fire_done(struct raft *raft)
 
         before[0] = next;
         next[1] = before;
-        if (req->type == RAFT_COMMAND)
-            req->cb(req, req->status, req->result);
-        else
-            ((struct raft_barrier *)(void *)req)
-                ->cb((struct raft_barrier *)(void *)req, req->status);
+        fire(req);
     }
 }
 
@@ -436,7 +449,9 @@ void replica_init(struct cluster *c, int index)
                                   .waiting_bytes = 1 << 20};
 
     *r = (struct replica){.c = c, .index = index, .disk_ms = 1, .disk.first = 1};
-    r->address[0] = (char)('1' + index);
+    r->id = (raft_id)index + 1;
+    r->name[0] = (char)('1' + index);
+    memcpy(r->address, (char[]){r->name[0], '@', 'h', 0}, 4);
     r->work_end = &r->work;
     r->flights_end = &r->flights;
     r->behind_ms = (int64_t)roll(&c->w, 1000);
@@ -454,8 +469,7 @@ void replica_start(struct replica *r)
     r->generation++;
     r->led = 0;
     r->committed = 0;
-    if (fsm_new(&r->fsm) < 0 ||
-        raft_init(&r->raft, &r->io, &r->machine, (raft_id)r->index + 1, r->address) != 0)
+    if (fsm_new(&r->fsm) < 0 || raft_init(&r->raft, &r->io, &r->machine, r->id, r->address) != 0)
         abort();
     if (r->c->w.trace)
         r->raft.tracer = &r->tracer;
@@ -488,10 +502,26 @@ void replica_crash(struct replica *r)
     r->c->events[CLUSTER_REFUSED] += r->guard.n_refused;
     r->c->events[CLUSTER_NOTED] += r->guard.n_noted;
     r->c->events[CLUSTER_LATE_REFUSAL] += r->guard.n_late;
+    r->c->events[CLUSTER_PARTED] += r->guard.n_split;
+    r->c->events[CLUSTER_SETTLED] += r->guard.n_settled;
+    r->c->events[CLUSTER_UNENDED] += r->guard.n_unended;
+    r->c->events[CLUSTER_SKIPPED] += r->guard.n_skipped;
+    r->c->events[CLUSTER_LENT] += r->guard.n_lent;
+    r->c->events[CLUSTER_TOLD] += r->guard.n_told;
     fail_waiting(r, -ECONNABORTED);
     r->dying = false;
     fsm_free(r->fsm);
     r->fsm = NULL;
     cluster_at(r->c, r->c->w.now_ms + 1 + (int64_t)roll(&r->c->w, 3000),
                &(struct event){.kind = AT_START, .replica = r->index});
+}
+
+/* Whatever it had promised under its id nobody knows any more, so it comes back under another. */
+void replica_wipe(struct replica *r)
+{
+    disk_done(&r->disk);
+    r->disk = (struct disk){.first = 1};
+    r->id += SIM_REPLICAS;
+    r->c->events[CLUSTER_WIPED]++;
+    say(&r->c->w, "replica %d is wiped: %llu", r->index, r->id);
 }

@@ -23,13 +23,22 @@ static int setup(void **state)
     f->raft.state = RAFT_FOLLOWER;
     f->raft.trail.snapshot.index = 64;
     f->raft.trail.snapshot.term = 4;
+    f->raft.id = 1;
+    raft_configuration_init(&f->raft.configuration);
+    raft_configuration_init(&f->raft.configuration_committed);
+    assert_int_equal(raft_configuration_add(&f->raft.configuration, 1, "a@h", RAFT_SPARE), 0);
+    assert_int_equal(raft_configuration_add(&f->raft.configuration, 2, "b@h", RAFT_VOTER), 0);
     *state = f;
     return 0;
 }
 
 static int teardown(void **state)
 {
-    free(*state);
+    struct fixture *f = *state;
+
+    raft_configuration_close(&f->raft.configuration);
+    raft_configuration_close(&f->raft.configuration_committed);
+    free(f);
     return 0;
 }
 
@@ -53,6 +62,7 @@ static struct raft_install_snapshot *snapshot(struct fixture *f, raft_term term,
     struct raft_install_snapshot *install = &f->message.install_snapshot;
 
     f->message = (struct raft_message){.type = RAFT_INSTALL_SNAPSHOT};
+    f->message.server_id = 2;
     install->term = term;
     install->last_index = index;
     install->last_term = 3;
@@ -94,21 +104,24 @@ static void recv_snapshot_otherwise_passes(void **state)
 
 static void recv_entries_below_commit_cuts_commit(void **state)
 {
+    struct raft_entry commands[5] = {{.type = RAFT_COMMAND}};
     struct fixture *f = *state;
 
-    assert_true(raft_guard_recv(&f->guard, &f->raft, (entries(f, 5, 90, 5, 120), &f->message)));
+    entries(f, 5, 90, 5, 120)->entries = commands;
+    assert_true(raft_guard_recv(&f->guard, &f->raft, &f->message));
     assert_int_equal(f->message.append_entries.leader_commit, 100);
     assert_int_equal(f->guard.n_cut, 1);
 }
 
 static void recv_entries_up_to_commit_passes(void **state)
 {
+    struct raft_entry commands[10] = {{.type = RAFT_COMMAND}};
     struct fixture *f = *state;
     static const raft_index cases[][3] = {
         {90, 10, 120}, {100, 0, 120}, {100, 7, 103}, {90, 5, 100}, {90, 5, 80}};
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        entries(f, 5, cases[i][0], (unsigned)cases[i][1], cases[i][2]);
+        entries(f, 5, cases[i][0], (unsigned)cases[i][1], cases[i][2])->entries = commands;
         assert_true(raft_guard_recv(&f->guard, &f->raft, &f->message));
         assert_int_equal(f->message.append_entries.leader_commit, cases[i][2]);
     }
@@ -222,6 +235,255 @@ static void send_snapshot_of_unknown_term_is_put_off(void **state)
 
     assert_int_equal(raft_guard_send(&f->guard, &f->raft, &f->message, &f->sent), RAFT_BUSY);
     raft_free(install->data.base);
+}
+
+static void send_snapshot_goes_where_the_member_is_now(void **state)
+{
+    struct fixture *f = *state;
+    struct raft_install_snapshot *install = snapshot(f, 5, 64);
+
+    f->message.server_address = NULL; /* what was there is freed */
+    assert_int_equal(raft_guard_send(&f->guard, &f->raft, &f->message, &f->sent), 0);
+    assert_string_equal(f->sent.server_address, "b@h");
+    f->message.server_id = 3;
+    assert_int_equal(raft_guard_send(&f->guard, &f->raft, &f->message, &f->sent),
+                     RAFT_NOCONNECTION);
+    raft_free(install->data.base);
+}
+
+/* Entries as they come: 'c' a command, 'm' a change of the members. */
+static struct raft_append_entries *come(struct fixture *f, raft_index prev, const char *kinds)
+{
+    unsigned n = (unsigned)strlen(kinds);
+    struct raft_append_entries *message = entries(f, 5, prev, n, 100);
+
+    message->entries = raft_calloc(n, sizeof(*message->entries));
+    message->entries[0].batch = raft_malloc(8);
+    for (unsigned i = 0; i < n; i++) {
+        message->entries[i].term = prev + 1 + i;
+        message->entries[i].type = kinds[i] == 'm' ? RAFT_CHANGE : RAFT_COMMAND;
+        message->entries[i].batch = message->entries[0].batch;
+    }
+    assert_true(raft_guard_recv(&f->guard, &f->raft, &f->message));
+    return message;
+}
+
+static void gone(struct raft_append_entries *message)
+{
+    if (message->n_entries)
+        raft_free(message->entries[0].batch);
+    raft_free(message->entries);
+}
+
+static void recv_change_settles_the_one_before(void **state)
+{
+    struct fixture *f = *state;
+    struct raft_append_entries *message;
+
+    f->raft.configuration_uncommitted_index = 90;
+    f->raft.configuration_committed_index = 70;
+    message = come(f, 100, "mc");
+    assert_int_equal(message->n_entries, 0); /* the leader may not have 90 at all */
+    gone(message);
+    assert_int_equal(f->raft.configuration_uncommitted_index, 90);
+    f->raft.follower_state.match = 100;
+    message = come(f, 100, "mc");
+    assert_int_equal(message->n_entries, 2);
+    gone(message);
+    assert_int_equal(f->raft.configuration_uncommitted_index, 0);
+    assert_int_equal(f->raft.configuration_committed_index, 90);
+    assert_int_equal(f->raft.configuration_committed.n, 2);
+    assert_int_equal(f->guard.n_settled, 1);
+}
+
+static void recv_change_that_is_known_settles_nothing(void **state)
+{
+    struct fixture *f = *state;
+    struct raft_append_entries *message;
+
+    f->raft.configuration_uncommitted_index = 101;
+    f->raft.follower_state.match = 101;
+    message = come(f, 100, "m");
+    assert_int_equal(message->n_entries, 1);
+    gone(message);
+    assert_int_equal(f->raft.configuration_uncommitted_index, 101);
+}
+
+static void recv_entries_before_the_snapshot_are_skipped(void **state)
+{
+    struct fixture *f = *state;
+    struct raft_append_entries *message;
+
+    f->raft.trail.snapshot.index = 3;
+    message = come(f, 0, "mccmc");
+    assert_int_equal(message->prev_log_index, 3);
+    assert_int_equal(message->prev_log_term, 4);
+    assert_int_equal(message->n_entries, 2);
+    assert_int_equal(message->entries[0].term, 4);
+    gone(message);
+    message = come(f, 0, "mc");
+    assert_int_equal(message->prev_log_index, 3);
+    assert_int_equal(message->n_entries, 0);
+    gone(message);
+    message = come(f, 1, "cc"); /* what is not there is refused by the library */
+    assert_int_equal(message->prev_log_index, 1);
+    assert_int_equal(message->n_entries, 2);
+    gone(message);
+    assert_int_equal(f->guard.n_skipped, 2);
+}
+
+static bool ask_vote(struct fixture *f, raft_id from)
+{
+    bool voter;
+
+    f->message = (struct raft_message){.type = RAFT_REQUEST_VOTE, .server_id = from};
+    assert_true(raft_guard_recv(&f->guard, &f->raft, &f->message));
+    voter = f->raft.configuration.servers[0].role == RAFT_VOTER;
+    raft_guard_settle(&f->guard, &f->raft);
+    return voter;
+}
+
+static void follow(struct fixture *f, raft_id leader)
+{
+    f->raft.follower_state.current_leader.id = leader;
+    raft_free(f->raft.follower_state.current_leader.address);
+    f->raft.follower_state.current_leader.address = raft_malloc(8);
+}
+
+static void recv_request_for_a_vote_finds_a_voter(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_true(ask_vote(f, 2));
+    assert_int_equal(f->raft.configuration.servers[0].role, RAFT_SPARE);
+    f->raft.id = 2;
+    assert_false(ask_vote(f, 1));
+    assert_int_equal(f->raft.configuration.servers[1].role, RAFT_VOTER);
+    assert_int_equal(f->guard.n_lent, 1);
+}
+
+static void recv_request_for_a_vote_forgets_a_leader_of_long_ago(void **state)
+{
+    struct fixture *f = *state;
+
+    f->raft.election_timeout = 150;
+    f->raft.now = 1000;
+    assert_true(raft_guard_recv(&f->guard, &f->raft, (entries(f, 5, 100, 0, 100), &f->message)));
+    follow(f, 2);
+    f->raft.now = 1149;
+    (void)ask_vote(f, 3);
+    assert_int_equal(f->raft.follower_state.current_leader.id, 2);
+    f->raft.now = 1150;
+    (void)ask_vote(f, 3);
+    assert_int_equal(f->raft.follower_state.current_leader.id, 0);
+    assert_null(f->raft.follower_state.current_leader.address);
+    f->raft.now = 1000;
+    follow(f, 2);
+    (void)ask_vote(f, 2); /* who asks does not lead */
+    assert_int_equal(f->raft.follower_state.current_leader.id, 0);
+}
+
+static void hears_whom_it_heard_of_late(void **state)
+{
+    struct fixture *f = *state;
+
+    f->raft.election_timeout = 150;
+    f->raft.now = 1000;
+    assert_false(raft_guard_hears(&f->guard, &f->raft));
+    assert_true(raft_guard_recv(&f->guard, &f->raft, (entries(f, 4, 100, 0, 100), &f->message)));
+    assert_false(raft_guard_hears(&f->guard, &f->raft)); /* of an older term */
+    assert_true(raft_guard_recv(&f->guard, &f->raft, (entries(f, 5, 100, 0, 100), &f->message)));
+    assert_false(raft_guard_hears(&f->guard, &f->raft)); /* a leader that is no member */
+    f->raft.follower_state.current_leader.id = 2;
+    f->raft.now = 1149;
+    assert_true(raft_guard_hears(&f->guard, &f->raft));
+    f->raft.now = 1150;
+    assert_false(raft_guard_hears(&f->guard, &f->raft));
+    f->raft.state = RAFT_LEADER;
+    assert_true(raft_guard_hears(&f->guard, &f->raft));
+}
+
+/* The list in which those of a and b that are named vote. */
+static struct raft_entry list(const char *voters)
+{
+    struct raft_configuration members;
+    struct raft_entry entry = {.type = RAFT_CHANGE};
+
+    raft_configuration_init(&members);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(raft_configuration_add(&members, (raft_id)i + 1, i ? "b@h" : "a@h",
+                                                strchr(voters, 'a' + i) ? RAFT_VOTER : RAFT_SPARE),
+                         0);
+    assert_int_equal(raft_configuration_encode(&members, &entry.buf), 0);
+    raft_configuration_close(&members);
+    return entry;
+}
+
+static void alone_is_the_only_voter_of_the_newest_list(void **state)
+{
+    struct fixture *f = *state;
+    struct raft_snapshot old = {.configuration = f->raft.configuration};
+    struct raft_entry log[] = {
+        list("ab"), {.type = RAFT_COMMAND}, list("a"), {.type = RAFT_COMMAND}};
+
+    assert_false(raft_guard_is_alone(1, NULL, NULL, 0));
+    assert_false(raft_guard_is_alone(1, NULL, log, 1));
+    assert_false(raft_guard_is_alone(1, NULL, log, 2));
+    assert_true(raft_guard_is_alone(1, NULL, log, 3));
+    assert_true(raft_guard_is_alone(1, &old, log, 4));
+    assert_false(raft_guard_is_alone(2, &old, log, 4));
+    assert_true(raft_guard_is_alone(2, &old, log + 1, 1)); /* in the snapshot only b votes */
+    raft_free(log[0].buf.base);
+    raft_free(log[2].buf.base);
+}
+
+static void send_refusal_of_a_pre_vote_says_the_term(void **state)
+{
+    static const struct {
+        bool pre_vote, granted;
+        raft_term term, sent;
+    } cases[] = {
+        {true, false, 3, 5}, {true, false, 6, 6}, {true, true, 6, 6}, {false, false, 4, 4}};
+    struct fixture *f = *state;
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        f->message = (struct raft_message){.type = RAFT_REQUEST_VOTE_RESULT, .server_id = 2};
+        f->message.request_vote_result = (struct raft_request_vote_result){
+            .term = cases[i].term, .vote_granted = cases[i].granted, .pre_vote = cases[i].pre_vote};
+        assert_int_equal(raft_guard_send(&f->guard, &f->raft, &f->message, &f->sent), 0);
+        assert_int_equal(f->sent.request_vote_result.term, cases[i].sent);
+    }
+    assert_int_equal(f->guard.n_told, 1);
+}
+
+static int ended;
+
+static void end(struct raft_change *req, int status)
+{
+    (void)req;
+    assert_int_equal(status, RAFT_NOSPACE);
+    ended++;
+}
+
+static void settle_change_that_nobody_ends_is_ended(void **state)
+{
+    struct raft_change change = {.cb = end};
+    struct fixture *f = *state;
+
+    ended = 0;
+    f->raft.state = f->raft.legacy.prev_state = RAFT_LEADER;
+    f->raft.legacy.change = &change;
+    change.catch_up_id = 2; /* it is catching up */
+    raft_guard_settle(&f->guard, &f->raft);
+    change.catch_up_id = 0;
+    f->raft.configuration_uncommitted_index = 101; /* it is in the log */
+    raft_guard_settle(&f->guard, &f->raft);
+    assert_int_equal(ended, 0);
+    f->raft.configuration_uncommitted_index = 0;
+    raft_guard_settle(&f->guard, &f->raft);
+    raft_guard_settle(&f->guard, &f->raft);
+    assert_int_equal(ended, 1);
+    assert_null(f->raft.legacy.change);
 }
 
 static void recv_refusal_when_not_leading_passes(void **state)
@@ -339,6 +601,16 @@ int main(void)
         TEST(send_snapshot_of_unknown_term_is_put_off),
         TEST(send_much_again_waits_for_an_answer),
         TEST(send_little_again_goes_each_time),
+        TEST(send_snapshot_goes_where_the_member_is_now),
+        TEST(recv_change_settles_the_one_before),
+        TEST(recv_change_that_is_known_settles_nothing),
+        TEST(recv_entries_before_the_snapshot_are_skipped),
+        TEST(recv_request_for_a_vote_finds_a_voter),
+        TEST(recv_request_for_a_vote_forgets_a_leader_of_long_ago),
+        TEST(hears_whom_it_heard_of_late),
+        TEST(alone_is_the_only_voter_of_the_newest_list),
+        TEST(send_refusal_of_a_pre_vote_says_the_term),
+        TEST(settle_change_that_nobody_ends_is_ended),
         TEST(recv_refusal_when_not_leading_passes),
         TEST(settle_election_without_room_is_noted_once),
         TEST(settle_follower_changes_nothing),
