@@ -291,6 +291,7 @@ static void apply_state(struct replica *replica, const struct raft_entry_view *e
     if (fsm_restore(engine->fsm, entry->bytes, entry->len, &what) < 0)
         replica_die(replica, "the state in entry %" PRIu64 " cannot be taken over: %s",
                     entry->index, what);
+    engine_begin_time(engine); /* it went on from nothing until now */
     if (engine->hooks.restored)
         engine->hooks.restored(engine->fsm, engine->hooks.arg);
     if (engine->hooks.applied)

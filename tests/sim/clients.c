@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/mem.h"
+#include "leased/fsm/request.h"
 #include "tests/sim/world.h"
 
 static const char *const jobs[] = {"", "", "", "j1", "j2", "j3", "j4"};
@@ -115,7 +116,8 @@ void client_again(struct world *w)
 {
     int i = w->n_requests ? (int)roll(w, w->n_requests) : -1;
 
-    if (i >= 0 && (!w->requests[i].told || chance(w, 20)) && w->requests[i].again_ms <= w->now_ms)
+    if (i >= 0 && !w->requests[i].gone && (!w->requests[i].told || chance(w, 20)) &&
+        w->requests[i].again_ms <= w->now_ms)
         send_again(w, i);
 }
 
@@ -363,6 +365,9 @@ void client_restored(struct world *w)
             /* Whatever became of it is not known any more: it is done anew, if somebody asks again. */
             r->answered = false;
             r->times_done = 0;
+            /* Refused until that time has come again. */
+            if (r->issued_ms > fsm_now_ms(w->fsm) + REQUEST_AHEAD_MS)
+                r->gone = r->told = true;
         }
     }
 }
@@ -393,17 +398,27 @@ static void create_late(struct world *w, uint32_t uid)
     world_tell(w, &command);
 }
 
+static void retire_late(struct world *w)
+{
+    char name[16];
+
+    for (uint32_t i = 0; w->incarnation && i < SIM_UIDS; i++)
+        if (fsm_pool(w->fsm, late_name(name, i)))
+            retire(w, name);
+}
+
 void client_confirm(struct world *w)
 {
     Xce__V1__CmdConfirm confirm = XCE__V1__CMD_CONFIRM__INIT;
     Xce__V1__Command command = XCE__V1__COMMAND__INIT;
     ProtobufCBinaryData nodes[SIM_NODES];
     struct fsm_restored restored;
-    char name[16];
 
     fsm_get_restored(w->fsm, &restored);
-    if (!restored.waits)
+    if (!restored.waits) {
+        retire_late(w);
         return;
+    }
     for (int n = 0; n < SIM_NODES; n++) {
         const struct fsm_node *k = fsm_node(w->fsm, w->nodes[n].name);
 
@@ -416,11 +431,4 @@ void client_confirm(struct world *w)
     if (restored.unpooled.first && (w->healing || chance(w, 60))) /* or it is forgotten */
         create_late(w, restored.unpooled.first);
     world_tell(w, &command);
-    fsm_get_restored(w->fsm, &restored);
-    if (restored.waits)
-        return;
-    w->n_confirmed++;
-    for (uint32_t i = 0; i < SIM_UIDS; i++)
-        if (fsm_pool(w->fsm, late_name(name, i)))
-            retire(w, name);
 }

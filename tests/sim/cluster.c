@@ -170,7 +170,8 @@ void cluster_applied(struct cluster *c, struct replica *r, const struct raft_ent
     known->bytes = mem_must_dup(entry->bytes, entry->len);
     known->len = entry->len;
     known->term = entry->term;
-    world_commit(&c->w, entry->bytes, entry->len, written_ms(c, entry));
+    if (entry->kind == RAFT_ENTRY_COMMANDS) /* or it is the state that the measure has already */
+        world_commit(&c->w, entry->bytes, entry->len, written_ms(c, entry));
     known->digest = fsm_digest(c->w.fsm);
 }
 
@@ -333,16 +334,15 @@ static const struct world_ops ops = {view, any, lead, submit};
 
 /* ---- life ---- */
 
-/* So many begin; others wait to be added. */
-static void bootstrap(struct cluster *c, int n)
+void cluster_bootstrap(struct cluster *c, int first, int n)
 {
     struct raft_configuration members;
 
     raft_configuration_init(&members);
-    for (int i = 0; i < n; i++)
+    for (int i = first; i < first + n; i++)
         if (raft_configuration_add(&members, c->replicas[i].id, c->replicas[i].address, RAFT_VOTER))
             abort();
-    for (int i = 0; i < n; i++)
+    for (int i = first; i < first + n; i++)
         c->replicas[i].io.bootstrap(&c->replicas[i].io, &members);
     raft_configuration_close(&members);
 }
@@ -355,9 +355,18 @@ void cluster_init(struct cluster *c, const struct options *options, uint64_t see
     world_init(&c->w, options, seed, events, &ops);
     for (int i = 0; i < c->n; i++)
         replica_init(c, i);
-    bootstrap(c, c->changing && seed % 8 >= 4 ? 1 : c->n);
+    cluster_bootstrap(c, 0, c->changing && seed % 8 >= 4 ? 1 : c->n);
     for (int i = 0; i < c->n; i++)
         replica_start(&c->replicas[i]);
+}
+
+void cluster_forget(struct cluster *c)
+{
+    for (size_t i = 0; i < c->n_log; i++)
+        free(c->log[i].bytes);
+    c->n_log = 0;
+    c->n_terms = 0;
+    members_forget(c);
 }
 
 void cluster_done(struct cluster *c)
@@ -367,13 +376,13 @@ void cluster_done(struct cluster *c)
             replica_crash(&c->replicas[i]);
         batch_queue_done(&c->replicas[i].queue);
         disk_done(&c->replicas[i].disk);
+        free(c->replicas[i].state);
     }
     for (size_t i = 0; i < c->n_heap; i++)
         if (c->heap[i].kind == AT_MESSAGE)
             net_free(c->heap[i].message);
-    for (size_t i = 0; i < c->n_log; i++)
-        free(c->log[i].bytes);
-    members_done(c);
+    cluster_forget(c);
+    free(c->members);
     free(c->heap);
     free(c->log);
     free(c->terms);

@@ -55,6 +55,7 @@ enum cluster_event {
     CLUSTER_CHANGE_FAILED, /* a change that did not come to be, or nobody knows */
     CLUSTER_CONTRADICTED,  /* streams that the list of members forbids */
     CLUSTER_HANDED_OVER,
+    CLUSTER_BACKUP, /* was restored */
     CLUSTER_PARTED, /* 9, 12 to 14 and 16 of raft_guard.h */
     CLUSTER_SETTLED,
     CLUSTER_UNENDED,
@@ -155,6 +156,8 @@ struct replica {
     struct change *change; /* of the members, that it has under way as leader */
     struct raft_transfer transfer;
     bool transferring;
+    uint8_t *state; /* of a backup, to begin with; on disk. NULL = none, or it is in the log */
+    size_t state_len;
     bool spare; /* whoever leads has said that it is no member: it may be wiped */
 };
 
@@ -226,6 +229,10 @@ void cluster_init(struct cluster *c, const struct options *options, uint64_t see
                   uint64_t *cluster_events);
 void cluster_done(struct cluster *c);
 void cluster_at(struct cluster *c, int64_t at_ms, const struct event *event);
+/* Replicas first to first + n - 1 begin a cluster, others wait to be added. */
+void cluster_bootstrap(struct cluster *c, int first, int n);
+/* Another cluster begins: what was committed and who led is that of the one before. */
+void cluster_forget(struct cluster *c);
 /* Let so much time pass, with all that happens in it. */
 void cluster_elapse(struct cluster *c, int64_t ms);
 /* All machines stand still for so long, and none of them notices. */
@@ -299,7 +306,13 @@ void members_check_snapshot(struct cluster *c, const struct replica *r,
 void members_check_beliefs(struct cluster *c, struct replica *r);
 /* A stream from one to another: whether what comes on it is heard. */
 bool members_let_through(struct cluster *c, const struct event *event);
-void members_done(struct cluster *c);
+/* None is committed: another cluster begins. */
+void members_forget(struct cluster *c);
+
+/* ---- restore.c ---- */
+
+/* Once in a while a backup is made, or restored. */
+void restore_step(struct cluster *c);
 
 /* ---- fault.c ---- */
 

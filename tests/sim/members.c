@@ -398,9 +398,9 @@ void members_healed(struct cluster *c)
     }
 }
 
-void members_done(struct cluster *c)
+void members_forget(struct cluster *c)
 {
     for (size_t i = 0; i < c->n_members; i++)
         free(c->members[i].list.base);
-    free(c->members);
+    c->n_members = 0;
 }

@@ -180,7 +180,6 @@ static void tell_epochs(struct world *w, struct sim_node *node)
     Xce__V1__CmdReport cmd = XCE__V1__CMD_REPORT__INIT;
     Xce__V1__Command command = XCE__V1__COMMAND__INIT;
     struct sim_ask ask = by_stream(node, stream_ended);
-    struct fsm_restored restored;
 
     if (!attached(w, node) || !fsm_wants_epochs(seen(w, node), known(w, node)))
         return;
@@ -200,11 +199,6 @@ static void tell_epochs(struct world *w, struct sim_node *node)
     command.kind_case = XCE__V1__COMMAND__KIND_REPORT;
     command.report = &cmd;
     say(w, "%s tells %zu epochs", node->name, cmd.n_epochs);
-    /* When the nodes are confirmed already, what is in no pool is nobody's (decision 14, price). */
-    fsm_get_restored(w->fsm, &restored);
-    for (uint32_t i = 0; i < SIM_UIDS && !restored.waits; i++)
-        if (!w->lives[i].in_pool)
-            node->files[i] = 0;
     world_ask(w, &command, &ask);
 }
 

@@ -57,6 +57,12 @@ static int64_t cluster_now_ms(const struct replica *r)
     return term->base_ms + (r->c->w.now_ms - term->base_now_ms);
 }
 
+static void begin_time(struct replica *r)
+{
+    cluster_term(r->c, r->led)->base_ms = fsm_now_ms(r->fsm);
+    cluster_term(r->c, r->led)->base_now_ms = r->c->w.now_ms;
+}
+
 /* The first command of a new state is CmdInit: no grace before it. */
 static void begin_batch(struct batch *batch, void *arg)
 {
@@ -100,7 +106,8 @@ static void drop_flight(struct flight *flight)
     if (!*at)
         r->flights_end = at;
     r->n_flights--;
-    batch_recycle(&r->queue, flight->batch);
+    if (flight->batch)
+        batch_recycle(&r->queue, flight->batch);
     free(flight);
 }
 
@@ -111,33 +118,18 @@ static void flight_ended(struct raft_apply *apply, int status, void *result)
     struct flight *flight = apply->data;
 
     (void)status, (void)result;
-    if (!flight->answered)
+    if (!flight->answered && flight->batch)
         fail_batch(flight->batch, -ECONNABORTED);
     drop_flight(flight);
 }
 
-static struct raft_buffer encode(const struct flight *flight)
-{
-    const struct buf *bytes = &flight->batch->entry;
-    struct raft_entry_view entry = {.index = flight->index,
-                                    .term = flight->term,
-                                    .kind = RAFT_ENTRY_COMMANDS,
-                                    .bytes = (const uint8_t *)bytes->data,
-                                    .len = bytes->len};
-    struct raft_buffer buf;
-
-    if (command_entry_finish(bytes) < 0)
-        violated(&flight->r->c->w, "an entry is not whole");
-    buf.len = raft_entry_size(entry.len);
-    buf.base = raft_malloc(buf.len);
-    raft_entry_encode(&entry, buf.base);
-    return buf;
-}
-
-static bool fly(struct replica *r, struct batch *batch)
+/* 0; or what the library says: then it is not done. batch: NULL for the state to begin with. */
+static int fly(struct replica *r, enum raft_entry_kind kind, const uint8_t *bytes, size_t len,
+               struct batch *batch)
 {
     struct flight *flight = mem_must_calloc(1, sizeof(*flight));
-    struct raft_buffer buf;
+    struct raft_entry_view entry = {.kind = kind, .bytes = bytes, .len = len};
+    struct raft_buffer buf = {NULL, raft_entry_size(len)};
     int status;
 
     *flight = (struct flight){.r = r,
@@ -145,18 +137,31 @@ static bool fly(struct replica *r, struct batch *batch)
                               .index = raft_last_index(&r->raft) + 1,
                               .term = raft_current_term(&r->raft)};
     flight->apply.data = flight;
-    buf = encode(flight);
+    entry.index = flight->index;
+    entry.term = flight->term;
+    buf.base = raft_malloc(buf.len);
+    raft_entry_encode(&entry, buf.base);
     *r->flights_end = flight;
     r->flights_end = &flight->next;
     r->n_flights++;
     status = raft_apply(&r->raft, &flight->apply, &buf, 1, flight_ended);
     if (status == 0)
-        return true;
+        return 0;
     raft_free(buf.base);
     r->c->events[CLUSTER_REFUSED_FULL] += status == RAFT_NOSPACE;
-    fail_batch(batch, status == RAFT_NOSPACE ? -ENOSPC : -EAGAIN);
+    if (batch)
+        fail_batch(batch, status == RAFT_NOSPACE ? -ENOSPC : -EAGAIN);
     drop_flight(flight);
-    return false;
+    return status;
+}
+
+static int fly_batch(struct replica *r, struct batch *batch)
+{
+    const struct buf *bytes = &batch->entry;
+
+    if (command_entry_finish(bytes) < 0)
+        violated(&r->c->w, "an entry is not whole");
+    return fly(r, RAFT_ENTRY_COMMANDS, (const uint8_t *)bytes->data, bytes->len, batch);
 }
 
 static void fly_waiting(struct replica *r)
@@ -165,7 +170,7 @@ static void fly_waiting(struct replica *r)
 
     while (r->n_flights < FLIGHTS_MAX && !r->barrier && raft_transferee(&r->raft) == 0 &&
            (batch = batch_take(&r->queue)))
-        if (!fly(r, batch))
+        if (fly_batch(r, batch) != 0)
             break;
 }
 
@@ -204,13 +209,37 @@ static void on_outcome(size_t i, const struct fsm_outcome *outcome, void *arg)
         batch->proposals[i].done(0, outcome, batch->proposals[i].arg);
 }
 
+/* The log begins with a state: that of a backup. The time goes on from there. */
+static void take_state(struct replica *r, const struct raft_entry_view *entry, bool own)
+{
+    const char *why = "";
+
+    if (fsm_restore(r->fsm, entry->bytes, entry->len, &why) < 0)
+        violated(&r->c->w, "replica %d does not take the state: %s", r->index, why);
+    free(r->state);
+    r->state = NULL;
+    if (!own)
+        return;
+    begin_time(r);
+    r->grace_due = true;
+}
+
+static void take(struct replica *r, const struct raft_entry_view *entry, struct answer *answer)
+{
+    struct fsm_hooks hooks = {NULL, on_outcome, answer};
+
+    if (entry->kind == RAFT_ENTRY_STATE)
+        take_state(r, entry, answer->flight != NULL);
+    else if (fsm_apply(r->fsm, entry->bytes, entry->len, answer->flight ? &hooks : NULL) != 0)
+        violated(&r->c->w, "replica %d does not take entry %" PRIu64, r->index, entry->index);
+}
+
 static int machine_apply(struct raft_fsm *machine, const struct raft_buffer *buf, void **result)
 {
     struct replica *r = machine->data;
     struct world *w = &r->c->w;
     raft_index index = raft_last_applied(&r->raft) + 1;
     struct answer answer = {r->flights};
-    struct fsm_hooks hooks = {NULL, on_outcome, &answer};
     struct raft_entry_view entry;
 
     *result = NULL;
@@ -219,8 +248,7 @@ static int machine_apply(struct raft_fsm *machine, const struct raft_buffer *buf
     cluster_applied(r->c, r, &entry);
     while (answer.flight && (answer.flight->index != index || answer.flight->term != entry.term))
         answer.flight = answer.flight->next;
-    if (fsm_apply(r->fsm, entry.bytes, entry.len, answer.flight ? &hooks : NULL) != 0)
-        violated(w, "replica %d does not take entry %llu", r->index, index);
+    take(r, &entry, &answer);
     if (answer.flight)
         answer.flight->answered = true;
     cluster_check_digest(r->c, r, index);
@@ -274,12 +302,11 @@ static void barrier_ended(struct raft_barrier *req, int status)
 
     if (status == 0 && r->led == barrier->term) {
         r->barrier = false;
-        cluster_term(r->c, r->led)->base_ms = fsm_now_ms(r->fsm);
-        cluster_term(r->c, r->led)->base_now_ms = r->c->w.now_ms;
+        begin_time(r);
         if (fsm_initialised(r->fsm)) {
             r->grace_due = true;
             (void)batch_begin(&r->queue);
-        } else {
+        } else if (!r->state) {
             r->leads = true;
         }
     }
@@ -314,6 +341,8 @@ static void watch_leadership(struct replica *r)
     } else if (r->led != raft_current_term(&r->raft)) {
         fail_waiting(r, -EAGAIN);
         begin_to_lead(r);
+    } else if (r->state && !r->barrier && !r->n_flights && !fsm_initialised(r->fsm)) {
+        (void)fly(r, RAFT_ENTRY_STATE, r->state, r->state_len, NULL);
     } else if (r->grace_due && !r->queue.head) {
         (void)batch_begin(&r->queue); /* the disk was full: again */
     }
@@ -522,6 +551,8 @@ void replica_wipe(struct replica *r)
     disk_done(&r->disk);
     r->disk = (struct disk){.first = 1};
     r->id += SIM_REPLICAS;
+    free(r->state);
+    r->state = NULL;
     r->c->events[CLUSTER_WIPED]++;
     say(&r->c->w, "replica %d is wiped: %llu", r->index, r->id);
 }

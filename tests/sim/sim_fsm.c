@@ -23,8 +23,6 @@ struct alone {
     size_t n_log, cap_log, cap_log_len;
     uint8_t *begin; /* the state that it began with: a restored backup; NULL = none */
     size_t begin_len;
-    uint8_t *backup; /* NULL = none was made */
-    size_t backup_len;
     uint64_t swapped, restored; /* the twin came out of a snapshot; a backup was restored */
 };
 
@@ -116,20 +114,6 @@ static void replay(struct alone *a)
 
 /* ---- backups ---- */
 
-/* Refused while nodes are not confirmed (service/cluster.c): then the backup before is the one to keep. */
-static void make_backup(struct alone *a)
-{
-    struct fsm_restored restored;
-
-    fsm_get_restored(a->w.fsm, &restored);
-    if (restored.waits)
-        return;
-    free(a->backup);
-    if (fsm_snapshot(a->w.fsm, &a->backup, &a->backup_len) < 0)
-        abort();
-    say(&a->w, "a backup is made");
-}
-
 static void forget_log(struct alone *a)
 {
     for (size_t i = 0; i < a->n_log; i++)
@@ -137,53 +121,34 @@ static void forget_log(struct alone *a)
     a->n_log = 0;
 }
 
-/* All replicas are lost, with all that came after the backup. What was said to them is lost, too; nodes live on. */
 static void restore_backup(struct alone *a)
 {
     struct world *w = &a->w;
-    Xce__V1__CmdRestore restore = XCE__V1__CMD_RESTORE__INIT;
-    Xce__V1__Command command = XCE__V1__COMMAND__INIT;
-    uint8_t incarnation[16];
+    uint8_t bytes[BACKUP_COMMAND_MAX];
     const char *why = "";
 
-    say(w, "the backup is restored");
     replay(a);
     forget_log(a);
     free(a->begin);
-    a->begin = mem_must_dup(a->backup, a->backup_len);
-    a->begin_len = a->backup_len;
-    if (fsm_restore(w->fsm, a->backup, a->backup_len, &why) < 0 ||
-        fsm_restore(a->twin, a->backup, a->backup_len, &why) < 0)
+    a->begin = mem_must_dup(w->backup, w->backup_len);
+    a->begin_len = w->backup_len;
+    backup_restore(w);
+    if (fsm_restore(a->twin, w->backup, w->backup_len, &why) < 0)
         violated(w, "a backup does not restore: %s", why);
-    world_forget_messages(w);
-    truth_restored(w);
-    client_restored(w);
-    for (int n = 0; n < SIM_NODES; n++)
-        node_restored(w, &w->nodes[n]);
-    for (size_t i = 0; i < sizeof(incarnation); i++)
-        incarnation[i] = (uint8_t)roll(w, 256);
-    restore.incarnation = (ProtobufCBinaryData){sizeof(incarnation), incarnation};
-    restore.gap = (uint32_t)(1024 + a->restored * SIM_EPOCHS);
-    command.kind_case = XCE__V1__COMMAND__KIND_RESTORE;
-    command.restore = &restore;
-    world_tell_leader(w, &command);
+    submit(w, bytes, backup_command(w, bytes), &(struct sim_ask){0});
     a->restored++;
 }
 
-/* In every third seed; then an administrator tries now and then whether the nodes can be confirmed. */
+/* In every third seed. */
 static void backup_step(struct alone *a)
 {
     if (a->w.seed % 3)
         return;
     if (roll(&a->w, 300) == 0)
-        make_backup(a);
-    if (a->backup && roll(&a->w, 500) == 0)
+        backup_make(&a->w, a->w.fsm);
+    if (a->w.backup && roll(&a->w, 500) == 0)
         restore_backup(a);
-    if (chance(&a->w, 5))
-        client_confirm(&a->w);
-    /* Nodes that are given up, and come late after all. */
-    if (a->restored && chance(&a->w, 4))
-        node_verbs(&a->w, &a->w.nodes[roll(&a->w, SIM_NODES)]);
+    backup_behave(&a->w);
 }
 
 static void pass_time(struct world *w)
@@ -201,7 +166,6 @@ static void alone_done(struct alone *a)
     free(a->log);
     free(a->log_len);
     free(a->begin);
-    free(a->backup);
     buf_done(&a->entry);
     world_done(&a->w);
 }

@@ -13,6 +13,13 @@
 
 #include "tests/sim/cluster.h"
 
+/* After the world's events and the cluster's. */
+enum {
+    COUNT_LOST = SIM_EVENTS + CLUSTER_EVENTS, /* leases that only nodes knew of */
+    COUNT_CONFIRMED,
+    COUNTS,
+};
+
 #define HEAL_ROUNDS 240
 #define ROUND_MS    500
 
@@ -86,7 +93,6 @@ static void heal(struct cluster *c)
     check_converged(c);
 }
 
-/* Counts: the world's events, then the cluster's. */
 static void run(const struct options *options, uint64_t seed, uint64_t *counts)
 {
     static struct cluster c;
@@ -103,9 +109,12 @@ static void run(const struct options *options, uint64_t seed, uint64_t *counts)
         cluster_elapse(&c, (int64_t)(chance(w, 1) ? roll(w, 10000) : roll(w, seed & 1 ? 50 : 20)));
         fault_step(&c);
         members_step(&c);
+        restore_step(&c);
         play_step(w);
     }
     heal(&c);
+    counts[COUNT_LOST] += w->n_lost;
+    counts[COUNT_CONFIRMED] += w->n_confirmed;
     cluster_done(&c);
 }
 
@@ -149,6 +158,7 @@ static bool print_cluster(const uint64_t *events, bool long_run)
         [CLUSTER_CHANGE_FAILED] = "change failed",
         [CLUSTER_CONTRADICTED] = "contradicted",
         [CLUSTER_HANDED_OVER] = "handed over",
+        [CLUSTER_BACKUP] = "backups restored",
         [CLUSTER_PARTED] = "parted",
         [CLUSTER_SETTLED] = "settled",
         [CLUSTER_UNENDED] = "*unended",
@@ -173,7 +183,7 @@ int main(int argc, char **argv)
                                                    : 1000,
                               .steps = 600,
                               .jobs = many ? (uint64_t)sysconf(_SC_NPROCESSORS_ONLN) : 1};
-    uint64_t counts[SIM_EVENTS + CLUSTER_EVENTS] = {0};
+    uint64_t counts[COUNTS] = {0};
     bool all;
 
     options_parse(&options, argc, argv);
@@ -181,13 +191,15 @@ int main(int argc, char **argv)
         setvbuf(stdout, NULL, _IOLBF, 0); /* to the last line, also when the library crashes */
     signal(SIGSEGV, crashed);
     signal(SIGABRT, crashed);
-    if (!play_all(&options, run, SIM_EVENTS + CLUSTER_EVENTS, counts))
+    if (!play_all(&options, run, COUNTS, counts))
         return 1;
     printf("sim_raft: %" PRIu64 " seeds from %" PRIu64 ", %" PRIu64
            " steps each: no invariant violated\n",
            options.seeds, options.first, options.steps);
     all = play_print_events(counts, options.seeds * options.steps >= 30000000);
     all &= print_cluster(counts + SIM_EVENTS, options.seeds * options.steps >= 30000000);
+    all &= play_print((const char *const[]){"leases that only nodes knew", "nodes confirmed"},
+                      COUNTS - COUNT_LOST, counts + COUNT_LOST, true);
     /* Only long runs can tell. */
     if (all || options.seeds * options.steps < 600000)
         return 0;

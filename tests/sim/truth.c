@@ -522,9 +522,23 @@ static const char *why_not(const Xce__V1__Command *command)
     return "a node is fenced or forgotten that is heard or in use";
 }
 
+/* When the nodes are confirmed already, what is in no pool is nobody's (decision 14, price). */
+static void told_late(struct world *w, const Xce__V1__CmdReport *report)
+{
+    const struct fsm_node *known = fsm_node(w->fsm, text_of(w, report->node));
+
+    for (size_t i = 0; i < report->n_epochs; i++)
+        if (!w->lives[report->epochs[i]->uid - SIM_FIRST].in_pool)
+            truth_of(w, known)->files[report->epochs[i]->uid - SIM_FIRST] = 0;
+}
+
 void truth_after(struct world *w, const Xce__V1__Command *command)
 {
     bool granted = w->outcome.code == FSM_OK;
+
+    w->n_confirmed += granted && command->kind_case == XCE__V1__COMMAND__KIND_CONFIRM;
+    if (granted && command->kind_case == XCE__V1__COMMAND__KIND_REPORT && !waits(w))
+        told_late(w, command->report);
 
     if (granted && !w->may)
         violated(w, "%s", why_not(command));

@@ -108,6 +108,7 @@ void world_done(struct world *w)
     for (size_t i = 0; i < w->n_requests; i++)
         free(w->requests[i].bytes);
     free(w->requests);
+    free(w->backup);
     pb_arena_done(&w->arena);
     buf_done(&w->command);
 }

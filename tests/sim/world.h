@@ -85,6 +85,7 @@ struct sim_request {
     uint32_t n_leases;
     uint64_t leases[SIM_LEASES];
     bool told; /* to the client */
+    bool gone; /* its time lies ahead of that of a restored state: it is given up */
 };
 
 /* What the change feed has said of a uid. */
@@ -176,6 +177,8 @@ struct world {
     struct sim_life lives[SIM_UIDS];
     uint64_t epochs[SIM_UIDS][SIM_EPOCHS + 1]; /* of the n-th grant, from 1 on */
     uint64_t n_grants[SIM_UIDS];
+    uint8_t *backup; /* NULL = none was made */
+    size_t backup_len;
     unsigned incarnation; /* counts restores of a backup; what has come of them: */
     uint64_t n_lost, n_confirmed;
     int64_t front, back; /* places in line that were given out */
@@ -283,6 +286,19 @@ bool client_insist(struct world *w);
 void client_answer(struct world *w, const struct fsm_outcome *outcome);
 /* Which request a command is a copy of; -1 = none. */
 int client_request(struct world *w, const Xce__V1__Command *command);
+
+/* ---- backup.c ---- */
+
+#define BACKUP_COMMAND_MAX 64
+
+/* Of this state; the one before is forgotten. Nothing while the state waits for its nodes. */
+void backup_make(struct world *w, const struct fsm *fsm);
+/* The backup is the state from now on, and nobody has heard of it yet. CmdRestore has to follow, as the first command. */
+void backup_restore(struct world *w);
+/* CmdRestore, packed. Its length. */
+size_t backup_command(struct world *w, uint8_t bytes[static BACKUP_COMMAND_MAX]);
+/* Now and then an administrator tries whether the nodes can be confirmed, or gives one up. */
+void backup_behave(struct world *w);
 
 /* ---- play.c: what happens in which order; options and counts of a program ---- */
 

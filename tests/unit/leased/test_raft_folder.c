@@ -18,8 +18,11 @@
 
 #include <cmocka.h>
 
+#include "common/buf.h"
+#include "leased/fsm/command.h"
 #include "tests/lib/raft_kit.h"
 #include "tests/lib/tmp.h"
+#include "xce/v1/command.pb-c.h"
 
 #define POOL_UIDS 20000
 
@@ -305,6 +308,25 @@ static void raft_snapshot_on_request_is_what_a_restart_begins_with(void **state)
 
 /* ---- growing ---- */
 
+#define LATE_MS 3000
+
+/* The state is as old as that. */
+static void grow_old(struct fsm *fsm)
+{
+    Xce__V1__CmdTick tick = XCE__V1__CMD_TICK__INIT;
+    Xce__V1__Command command = XCE__V1__COMMAND__INIT;
+    struct buf entry = BUF_INIT(COMMAND_ENTRY_MAX);
+    uint8_t bytes[64];
+
+    command.kind_case = XCE__V1__COMMAND__KIND_TICK;
+    command.tick = &tick;
+    command_entry_begin(&entry, LATE_MS, LATE_MS);
+    command_entry_append(&entry, bytes, xce__v1__command__pack(&command, bytes));
+    assert_int_equal(command_entry_finish(&entry), 0);
+    assert_int_equal(fsm_apply(fsm, (const uint8_t *)entry.data, entry.len, NULL), 0);
+    buf_done(&entry);
+}
+
 static void raft_grows_out_of_the_single_replica(void **state)
 {
     struct raft_kit *kit;
@@ -322,6 +344,7 @@ static void raft_grows_out_of_the_single_replica(void **state)
     engine_kit_start(&single, POOL_UIDS);
     for (uint64_t i = 1; i <= 30; i++)
         assert_int_equal(engine_kit_do_acquire(&single, i), 0);
+    grow_old(single.fsm);
     digest = fsm_digest(single.fsm);
     revision = fsm_revision(single.fsm);
     assert_int_equal(fsm_snapshot(single.fsm, &bytes, &len), 0);
@@ -343,6 +366,10 @@ static void raft_grows_out_of_the_single_replica(void **state)
     free(bytes);
     assert_int_equal(replica_inhabited(kit->nodes[0].raft_folder, why), 1);
     assert_true(fsm_revision(kit->nodes[0].kit.fsm) >= revision);
+    /* Its time goes on from where it was. */
+    raft_kit_elapse(kit, 20);
+    assert_int_equal(raft_kit_acquire(kit, 31), 0);
+    assert_true(fsm_now_ms(kit->nodes[0].kit.fsm) >= LATE_MS + 20);
     (void)digest;
     for (uint64_t i = 1; i <= 30; i++)
         assert_true(raft_kit_has_lease(kit, 0, i));
