@@ -53,6 +53,8 @@ void backup_behave(struct world *w)
 {
     if (chance(w, 5))
         client_confirm(w);
+    if (w->backup && chance(w, 3)) /* some of which the backup does not know */
+        client_pool(w);
     /* Nodes that are given up, and come late after all. */
     if (w->incarnation && chance(w, 4))
         node_verbs(w, &w->nodes[roll(w, SIM_NODES)]);

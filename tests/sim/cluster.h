@@ -2,7 +2,8 @@
  *
  * The library runs as it is, below its raft_io (docs/decisions tells why not below its own fixture): events in order of
  * time, out of one queue; what happens at the same time happens in the order in which it was brought about. Nothing asks the
- * real clock, and no pointer decides anything, so a seed replays exactly. In half of the seeds members come and go. */
+ * real clock, and no pointer decides anything, so a seed replays exactly. In half of the seeds members come and
+ * go, in every fifth backups are restored. */
 #ifndef XCE_TESTS_SIM_CLUSTER_H
 #define XCE_TESTS_SIM_CLUSTER_H
 

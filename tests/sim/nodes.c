@@ -94,7 +94,7 @@ void node_hello(struct world *w, struct sim_node *node, bool clean)
     hello.seen = node->followed == w->incarnation ? node->seen : 0;
     command.kind_case = XCE__V1__COMMAND__KIND_HELLO;
     command.hello = &hello;
-    node->session = 0;
+    node->session = node->tell_session = 0;
     node->stream++;
     node->via = w->ops->any(w);
     node->patience_ms = w->now_ms + 1000;
@@ -173,33 +173,98 @@ static void begin_anew(struct world *w, struct sim_node *node)
     node->seen = 0;
 }
 
-/* What a restored backup wants to know before it gives anything out. */
-static void tell_epochs(struct world *w, struct sim_node *node)
+/* ---- what a restored backup wants to know before it gives anything out ---- */
+
+/* The last report of them ends with request 1. */
+static void epochs_answered(struct world *w, const struct sim_ask *ask, int r,
+                            const struct fsm_outcome *outcome)
+{
+    struct sim_node *node = ask->node;
+
+    if (node->stream != ask->stream)
+        return;
+    if (r < 0 || outcome->code != FSM_OK)
+        node->session = 0;
+    else if (ask->request)
+        node->told_revision = outcome->revision;
+}
+
+static void begin_to_tell(struct sim_node *node)
+{
+    for (uint32_t i = 0; i < SIM_UIDS; i++)
+        node->tell[i] = node->map[i].disk;
+    node->tell_session = node->session;
+    node->tell_at = node->n_told = 0;
+    node->tell_fails = false;
+    node->told_revision = UINT64_MAX;
+}
+
+/* Reports follow each other without waiting for answers, so one may be lost and the next one come. */
+static void send_piece(struct world *w, struct sim_node *node, const Xce__V1__Command *command)
+{
+    struct sim_ask ask = by_stream(node, epochs_answered);
+
+    ask.request = command->report->epochs_done;
+    w->n_pieces++;
+    if (w->healing || chance(w, 85)) {
+        if (!w->healing && chance(w, 10)) /* a copy comes late */
+            world_send(w, command);
+        world_ask(w, command, &ask);
+        return;
+    }
+    node->tell_fails = true;
+    if (chance(w, 50))
+        world_send(w, command);
+}
+
+static void tell_piece(struct world *w, struct sim_node *node, size_t most)
 {
     Xce__V1__CmdEpoch epochs[SIM_UIDS], *list[SIM_UIDS];
     Xce__V1__CmdReport cmd = XCE__V1__CMD_REPORT__INIT;
     Xce__V1__Command command = XCE__V1__COMMAND__INIT;
-    struct sim_ask ask = by_stream(node, stream_ended);
 
-    if (!attached(w, node) || !fsm_wants_epochs(seen(w, node), known(w, node)))
-        return;
-    for (uint32_t i = 0; i < SIM_UIDS; i++) {
-        if (!node->map[i].disk)
+    for (; node->tell_at < SIM_UIDS && cmd.n_epochs < most; node->tell_at++) {
+        if (!node->tell[node->tell_at])
             continue;
         xce__v1__cmd_epoch__init(&epochs[cmd.n_epochs]);
-        epochs[cmd.n_epochs].uid = SIM_FIRST + i;
-        epochs[cmd.n_epochs].epoch = (uint32_t)node->map[i].disk;
+        epochs[cmd.n_epochs].uid = SIM_FIRST + node->tell_at;
+        epochs[cmd.n_epochs].epoch = (uint32_t)node->tell[node->tell_at];
         list[cmd.n_epochs] = &epochs[cmd.n_epochs];
         cmd.n_epochs++;
     }
     cmd.node = sim_bytes(node->name);
     cmd.session = node->session;
     cmd.epochs = list;
-    cmd.epochs_done = true;
+    cmd.epochs_before = node->n_told;
+    cmd.epochs_done = node->tell_at == SIM_UIDS;
+    node->n_told += (uint32_t)cmd.n_epochs;
     command.kind_case = XCE__V1__COMMAND__KIND_REPORT;
     command.report = &cmd;
-    say(w, "%s tells %zu epochs", node->name, cmd.n_epochs);
-    world_ask(w, &command, &ask);
+    say(w, "%s tells %zu epochs after %" PRIu64, node->name, cmd.n_epochs, cmd.epochs_before);
+    send_piece(w, node, &command);
+}
+
+/* All of them once in a session; when that was not enough, another one begins (service/session.c). */
+static void tell_epochs(struct world *w, struct sim_node *node)
+{
+    if (!attached(w, node))
+        return;
+    if (node->tell_session == node->session &&
+        (node->tell_fails || (fsm_revision(seen(w, node)) >= node->told_revision &&
+                              fsm_wants_epochs(seen(w, node), known(w, node))))) {
+        node->session = 0;
+        return;
+    }
+    if (node->tell_session != node->session) {
+        if (!fsm_wants_epochs(seen(w, node), known(w, node)))
+            return;
+        begin_to_tell(node);
+    }
+    while (node->tell_at < SIM_UIDS && attached(w, node)) {
+        tell_piece(w, node, 1 + roll(w, SIM_UIDS / 2));
+        if (!w->healing && chance(w, 30)) /* the rest later */
+            break;
+    }
 }
 
 void node_restored(struct world *w, struct sim_node *node)

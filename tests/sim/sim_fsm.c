@@ -176,6 +176,8 @@ enum {
     COUNT_RESTORED,
     COUNT_LOST, /* leases that only nodes knew of */
     COUNT_CONFIRMED,
+    COUNT_PIECES, /* reports of epochs, */
+    COUNT_OUT_OF_TURN,
     COUNTS,
 };
 
@@ -209,6 +211,8 @@ static void run(const struct options *options, uint64_t seed, uint64_t *counts)
     counts[COUNT_RESTORED] += a.restored;
     counts[COUNT_LOST] += w->n_lost;
     counts[COUNT_CONFIRMED] += w->n_confirmed;
+    counts[COUNT_PIECES] += w->n_pieces;
+    counts[COUNT_OUT_OF_TURN] += w->n_out_of_turn;
     alone_done(&a);
 }
 
@@ -232,7 +236,8 @@ int main(int argc, char **argv)
            options.seeds, options.first, options.steps);
     all = play_print_events(counts, options.seeds * options.steps >= 10000000);
     all &= play_print((const char *const[]){"snapshots", "backups restored",
-                                            "leases that only nodes knew", "nodes confirmed"},
+                                            "leases that only nodes knew", "nodes confirmed",
+                                            "reports of epochs", "out of turn"},
                       COUNTS - COUNT_SWAPPED, counts + COUNT_SWAPPED, true);
     /* Only long runs can tell. */
     if (all || options.seeds * options.steps < 1000000)

@@ -17,6 +17,8 @@
 enum {
     COUNT_LOST = SIM_EVENTS + CLUSTER_EVENTS, /* leases that only nodes knew of */
     COUNT_CONFIRMED,
+    COUNT_PIECES, /* reports of epochs, */
+    COUNT_OUT_OF_TURN,
     COUNTS,
 };
 
@@ -115,6 +117,8 @@ static void run(const struct options *options, uint64_t seed, uint64_t *counts)
     heal(&c);
     counts[COUNT_LOST] += w->n_lost;
     counts[COUNT_CONFIRMED] += w->n_confirmed;
+    counts[COUNT_PIECES] += w->n_pieces;
+    counts[COUNT_OUT_OF_TURN] += w->n_out_of_turn;
     cluster_done(&c);
 }
 
@@ -198,8 +202,10 @@ int main(int argc, char **argv)
            options.seeds, options.first, options.steps);
     all = play_print_events(counts, options.seeds * options.steps >= 30000000);
     all &= print_cluster(counts + SIM_EVENTS, options.seeds * options.steps >= 30000000);
-    all &= play_print((const char *const[]){"leases that only nodes knew", "nodes confirmed"},
-                      COUNTS - COUNT_LOST, counts + COUNT_LOST, true);
+    all &= play_print((const char *const[]){"leases that only nodes knew", "nodes confirmed",
+                                            "reports of epochs", "*out of turn"},
+                      COUNTS - COUNT_LOST, counts + COUNT_LOST,
+                      options.seeds * options.steps >= 30000000);
     /* Only long runs can tell. */
     if (all || options.seeds * options.steps < 600000)
         return 0;

@@ -493,15 +493,18 @@ void truth_before(struct world *w, const Xce__V1__Command *command)
 {
     w->applying = client_request(w, command);
     w->may = may_be_granted(w, command);
+    w->wanted = w->may && command->kind_case == XCE__V1__COMMAND__KIND_REPORT &&
+                fsm_wants_epochs(w->fsm, fsm_node(w->fsm, text_of(w, command->report->node)));
 }
 
 /* No live lease counts on a READY of another boot. */
 static void check_hello(struct world *w, const Xce__V1__CmdHello *hello)
 {
     const struct fsm_node *k = fsm_node(w->fsm, text_of(w, hello->node));
-    const struct sim_node *node = truth_of(w, k);
+    struct sim_node *node = truth_of(w, k);
     const char *boot = strstr(k->boot_id, "-boot-");
 
+    memset(node->heard, 0, sizeof(node->heard));
     for (uint32_t i = 0; boot && i < SIM_UIDS; i++) {
         const struct fsm_lease *lease = fsm_lease_of_uid(w->fsm, SIM_FIRST + i);
 
@@ -522,6 +525,23 @@ static const char *why_not(const Xce__V1__Command *command)
     return "a node is fenced or forgotten that is heard or in use";
 }
 
+/* Who counts as one that has told all was heard to the last one, whatever was lost or came twice. */
+static void told_epochs(struct world *w, const Xce__V1__CmdReport *report, bool granted)
+{
+    const struct fsm_node *known = fsm_node(w->fsm, text_of(w, report->node));
+    struct sim_node *node = truth_of(w, known);
+
+    w->n_out_of_turn += w->outcome.code == FSM_IGNORED && report->n_epochs;
+    for (size_t i = 0; i < report->n_epochs && granted; i++)
+        node->heard[report->epochs[i]->uid - SIM_FIRST] = report->epochs[i]->epoch;
+    for (uint32_t i = 0; i < SIM_UIDS && !fsm_wants_epochs(w->fsm, known); i++)
+        if (node->heard[i] != node->tell[i])
+            violated(w,
+                     "node %s is done with telling, but of uid %u epoch %" PRIu64
+                     " was heard, not %" PRIu64,
+                     node->name, SIM_FIRST + i, node->heard[i], node->tell[i]);
+}
+
 /* When the nodes are confirmed already, what is in no pool is nobody's (decision 14, price). */
 static void told_late(struct world *w, const Xce__V1__CmdReport *report)
 {
@@ -537,6 +557,8 @@ void truth_after(struct world *w, const Xce__V1__Command *command)
     bool granted = w->outcome.code == FSM_OK;
 
     w->n_confirmed += granted && command->kind_case == XCE__V1__COMMAND__KIND_CONFIRM;
+    if (command->kind_case == XCE__V1__COMMAND__KIND_REPORT && w->wanted)
+        told_epochs(w, command->report, granted);
     if (granted && command->kind_case == XCE__V1__COMMAND__KIND_REPORT && !waits(w))
         told_late(w, command->report);
 

@@ -61,6 +61,12 @@ struct sim_node {
     uint64_t revision;             /* its map holds all changes up to here */
     uint64_t seen;                 /* the highest revision that it ever was shown; on disk */
     unsigned followed;             /* the incarnation in which; on disk */
+    uint64_t tell[SIM_UIDS];       /* the epochs that it tells in this session, */
+    uint64_t tell_session;         /* this one; */
+    uint32_t tell_at, n_told;      /* so many uids have been looked at, so many epochs told */
+    bool tell_fails;               /* a report did not get through, which it will hear */
+    uint64_t told_revision;        /* all of them had been told */
+    uint64_t heard[SIM_UIDS];      /* those that the state has got in the session that it knows */
     bool lied_about;               /* fenced while it was alive, and has not spoken since */
     uint64_t lied_until[SIM_UIDS]; /* grants while it was */
     struct sim_record map[SIM_UIDS];
@@ -181,6 +187,8 @@ struct world {
     size_t backup_len;
     unsigned incarnation; /* counts restores of a backup; what has come of them: */
     uint64_t n_lost, n_confirmed;
+    uint64_t n_pieces,
+        n_out_of_turn;   /* reports of epochs; those that did not follow the one before */
     int64_t front, back; /* places in line that were given out */
     struct sim_request *requests;
     size_t n_requests, cap_requests;
@@ -192,6 +200,7 @@ struct world {
     int64_t written_ms;         /* when its time was written into it; -1 = that time may be wrong */
     int applying;               /* request of the command being applied, -1 = none */
     bool may;                   /* the command may be granted */
+    bool wanted;                /* the node whose report it is has to tell its epochs */
     struct fsm_outcome outcome; /* of the last command */
     uint64_t outcome_leases[FSM_BATCH_MAX];
 };
@@ -297,7 +306,7 @@ void backup_make(struct world *w, const struct fsm *fsm);
 void backup_restore(struct world *w);
 /* CmdRestore, packed. Its length. */
 size_t backup_command(struct world *w, uint8_t bytes[static BACKUP_COMMAND_MAX]);
-/* Now and then an administrator tries whether the nodes can be confirmed, or gives one up. */
+/* Now and then an administrator tries whether the nodes can be confirmed, makes pools, or gives a node up. */
 void backup_behave(struct world *w);
 
 /* ---- play.c: what happens in which order; options and counts of a program ---- */
