@@ -261,6 +261,8 @@ static void disk_got(struct raft_io_snapshot_get *req, struct raft_snapshot *sna
         log_warning(NULL, "%s: no snapshot can be read to be sent: %s", mine.replica->folder,
                     status ? raft_strerror(status) : "there is none");
         raft_guard_unread(snapshot);
+    } else {
+        raft_guard_read(&mine.replica->disk.guard, snapshot);
     }
     mine.cb(mine.theirs, snapshot, 0);
 }

@@ -261,12 +261,12 @@ int raft_guard_send(struct raft_guard *guard, const struct raft *raft,
         ret->append_entries.n_entries = 0;
         guard->n_spared++;
     } else if (message->type == RAFT_INSTALL_SNAPSHOT) {
-        if (message->install_snapshot.last_index != raft->trail.snapshot.index)
+        if (message->install_snapshot.last_index != guard->read_index)
             return RAFT_BUSY;
         if (!member(raft, message->server_id))
             return RAFT_NOCONNECTION;
         ret->server_address = member(raft, message->server_id)->address;
-        ret->install_snapshot.last_term = raft->trail.snapshot.term;
+        ret->install_snapshot.last_term = guard->read_term;
         guard->n_corrected += ret->install_snapshot.last_term !=
                               message->install_snapshot.last_term;
     }
@@ -335,6 +335,12 @@ int raft_guard_promote(struct raft *raft, struct raft_change *req, raft_id id, r
     if (rv != 0 && raft->legacy.change == req)
         raft->legacy.change = NULL;
     return rv;
+}
+
+void raft_guard_read(struct raft_guard *guard, const struct raft_snapshot *snapshot)
+{
+    guard->read_index = snapshot->index;
+    guard->read_term = snapshot->term;
 }
 
 void raft_guard_unread(struct raft_snapshot *snapshot)

@@ -9,7 +9,7 @@
  *    installed: the library would forget to free it.
  * 2. A snapshot is read from disk when it is to be sent; if there is a newer one by then, it goes out with its own index but
  *    with the term of the older one (legacyLoadSnapshotCb). The follower refuses the entries that come next, for ever.
- *    The term is put right, or, where it is not known yet, the message is not sent, and comes again.
+ *    The term is put right. (Not to send it would cost install_snapshot_timeout: the library waits for an answer.)
  * 3. Entries that end below the follower's commit index (a new leader looks for where the logs part) move that index back
  *    when the leader's own is higher (replicationAppend). A snapshot that is taken then bears the lower index, and
  *    after a restart entries are applied twice. The commit index in such a message is cut: it says nothing new.
@@ -99,6 +99,8 @@ struct raft_guard {
     uint64_t n_lent;      /* 14 */
     uint64_t n_told;      /* 16 */
     struct raft_guard_sent sent[RAFT_GUARD_PEERS];
+    raft_index read_index; /* of the snapshot that was read last, to be sent */
+    raft_term read_term;
 };
 
 /* Before a message goes to the library, which may be changed. False: it must not go there, what hangs on it is freed. */
@@ -120,6 +122,8 @@ bool raft_guard_may_snapshot(const struct raft *raft);
 void raft_guard_own(struct raft_entry *entries, size_t n);
 /* In the place of raft_assign: let a member vote. */
 int raft_guard_promote(struct raft *raft, struct raft_change *req, raft_id id, raft_change_cb cb);
+/* Before the library gets a snapshot that raft_io.snapshot_get has read. */
+void raft_guard_read(struct raft_guard *guard, const struct raft_snapshot *snapshot);
 /* Make what raft_io.snapshot_get gave with a failure one that may be handed to the library as a success. Aborts without
  * memory. */
 void raft_guard_unread(struct raft_snapshot *snapshot);

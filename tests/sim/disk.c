@@ -176,8 +176,11 @@ static struct raft_snapshot *read_snapshot(struct replica *r)
     struct cluster *c = r->c;
     struct raft_snapshot *snapshot;
 
-    if (c->w.healing || !chance(&c->w, c->unread_percent))
-        return copy_snapshot(&r->disk.snapshot);
+    if (c->w.healing || !chance(&c->w, c->unread_percent)) {
+        snapshot = copy_snapshot(&r->disk.snapshot);
+        raft_guard_read(&r->guard, snapshot);
+        return snapshot;
+    }
     snapshot = raft_malloc(sizeof(*snapshot));
     raft_guard_unread(snapshot);
     c->events[CLUSTER_UNREAD]++;

@@ -219,8 +219,9 @@ static void send_answer_of_this_term_is_untouched(void **state)
 static void send_snapshot_gets_its_own_term(void **state)
 {
     struct fixture *f = *state;
-    struct raft_install_snapshot *install = snapshot(f, 5, 64);
+    struct raft_install_snapshot *install = snapshot(f, 5, 70);
 
+    raft_guard_read(&f->guard, &(struct raft_snapshot){.index = 70, .term = 4});
     assert_int_equal(raft_guard_send(&f->guard, &f->raft, &f->message, &f->sent), 0);
     assert_int_equal(f->sent.install_snapshot.last_term, 4);
     assert_int_equal(f->guard.n_corrected, 1);
@@ -228,13 +229,18 @@ static void send_snapshot_gets_its_own_term(void **state)
     raft_free(install->data.base);
 }
 
-static void send_snapshot_of_unknown_term_is_put_off(void **state)
+static void send_snapshot_that_was_not_read_is_put_off(void **state)
 {
     struct fixture *f = *state;
-    struct raft_install_snapshot *install = snapshot(f, 5, 70);
+    struct raft_snapshot unread;
+    struct raft_install_snapshot *install;
 
+    raft_guard_read(&f->guard, &(struct raft_snapshot){.index = 70, .term = 4});
+    raft_guard_unread(&unread);
+    install = snapshot(f, 5, unread.index);
     assert_int_equal(raft_guard_send(&f->guard, &f->raft, &f->message, &f->sent), RAFT_BUSY);
     raft_free(install->data.base);
+    raft_free(unread.bufs);
 }
 
 static void send_snapshot_goes_where_the_member_is_now(void **state)
@@ -242,6 +248,7 @@ static void send_snapshot_goes_where_the_member_is_now(void **state)
     struct fixture *f = *state;
     struct raft_install_snapshot *install = snapshot(f, 5, 64);
 
+    raft_guard_read(&f->guard, &(struct raft_snapshot){.index = 64, .term = 4});
     f->message.server_address = NULL; /* what was there is freed */
     assert_int_equal(raft_guard_send(&f->guard, &f->raft, &f->message, &f->sent), 0);
     assert_string_equal(f->sent.server_address, "b@h");
@@ -598,7 +605,7 @@ int main(void)
         TEST(send_refusal_of_old_term_consents_to_nothing),
         TEST(send_answer_of_this_term_is_untouched),
         TEST(send_snapshot_gets_its_own_term),
-        TEST(send_snapshot_of_unknown_term_is_put_off),
+        TEST(send_snapshot_that_was_not_read_is_put_off),
         TEST(send_much_again_waits_for_an_answer),
         TEST(send_little_again_goes_each_time),
         TEST(send_snapshot_goes_where_the_member_is_now),
