@@ -29,7 +29,7 @@ enum {
 const char *__lsan_default_suppressions(void);
 __attribute__((visibility("default"))) const char *__lsan_default_suppressions(void)
 {
-    return "leak:raft_add\nleak:raft_assign\nleak:raft_remove\n";
+    return "leak:raft_add\nleak:raft_assign\nleak:raft_remove\nleak:recv_during_change\n";
 }
 
 static volatile uint64_t seed_now;
