@@ -1,19 +1,11 @@
 /* ClusterService. */
 #include <stdlib.h>
 
-#include "client/client.h"
-#include "client/op.h"
-#include "client/result.h"
 #include "client/verb.h"
+#include "common/mem.h"
 #include "xce/v1/cluster.pb-c.h"
 
-#define OUT_OF_MEMORY(client) client_fail(client, XCE_FAILED, "out of memory")
-
-#define VERB(kind_, verb, reply_, take_)                                                           \
-    {                                                                                              \
-        .kind = kind_, .path = "/xce.v1.ClusterService/" verb,                                     \
-        .reply = &xce__v1__##reply_##__descriptor, .take = take_                                   \
-    }
+#define SERVICE "ClusterService"
 
 /* An answer that says nothing but that it is done. */
 struct done {
@@ -91,8 +83,7 @@ int xce_cluster_status(struct xce_client *client, const struct xce_call *call,
     struct op_spec spec = VERB(OP_READ, "Status", cluster_reply, take_cluster);
     Xce__V1__StatusRequest request = XCE__V1__STATUS_REQUEST__INIT;
 
-    spec.request = &request.base;
-    return op_run(client, call, &spec, result_new(sizeof **ret), ret);
+    return verb_run(client, call, &spec, &request.base, sizeof **ret, ret);
 }
 
 static int take_begin(struct xce_client *client, const ProtobufCMessage *message, void *result)
@@ -123,8 +114,7 @@ int xce_cluster_add(struct xce_client *client, const struct xce_call *call, cons
 
     request.name = verb_bytes(name);
     request.address = verb_bytes(address);
-    spec.request = &request.base;
-    return op_run(client, call, &spec, result_new(sizeof **ret), ret);
+    return verb_run(client, call, &spec, &request.base, sizeof **ret, ret);
 }
 
 int xce_cluster_remove(struct xce_client *client, const struct xce_call *call, const char *name,
@@ -134,8 +124,7 @@ int xce_cluster_remove(struct xce_client *client, const struct xce_call *call, c
     Xce__V1__RemoveReplicaRequest request = XCE__V1__REMOVE_REPLICA_REQUEST__INIT;
 
     request.name = verb_bytes(name);
-    spec.request = &request.base;
-    return op_run(client, call, &spec, result_new(sizeof **ret), ret);
+    return verb_run(client, call, &spec, &request.base, sizeof **ret, ret);
 }
 
 int xce_cluster_transfer(struct xce_client *client, const struct xce_call *call, const char *name,
@@ -145,8 +134,7 @@ int xce_cluster_transfer(struct xce_client *client, const struct xce_call *call,
     Xce__V1__TransferRequest request = XCE__V1__TRANSFER_REQUEST__INIT;
 
     request.name = verb_bytes(name);
-    spec.request = &request.base;
-    return op_run(client, call, &spec, result_new(sizeof **ret), ret);
+    return verb_run(client, call, &spec, &request.base, sizeof **ret, ret);
 }
 
 int xce_cluster_confirm(struct xce_client *client, const struct xce_call *call,
@@ -154,17 +142,15 @@ int xce_cluster_confirm(struct xce_client *client, const struct xce_call *call,
 {
     struct op_spec spec = VERB(OP_CHANGE, "Confirm", cluster_reply, take_cluster);
     Xce__V1__ConfirmRequest request = XCE__V1__CONFIRM_REQUEST__INIT;
-    int code;
+    auto_free ProtobufCBinaryData *list = calloc(n_nodes + 1, sizeof *list);
 
-    request.nodes = calloc(n_nodes + 1, sizeof *request.nodes);
-    if (!request.nodes)
+    if (!list)
         return OUT_OF_MEMORY(client);
-    for (; request.n_nodes < n_nodes; request.n_nodes++)
-        request.nodes[request.n_nodes] = verb_bytes(nodes[request.n_nodes]);
-    spec.request = &request.base;
-    code = op_run(client, call, &spec, result_new(sizeof **ret), ret);
-    free(request.nodes);
-    return code;
+    for (size_t i = 0; i < n_nodes; i++)
+        list[i] = verb_bytes(nodes[i]);
+    request.nodes = list;
+    request.n_nodes = n_nodes;
+    return verb_run(client, call, &spec, &request.base, sizeof **ret, ret);
 }
 
 static int take_backup(struct xce_client *client, const ProtobufCMessage *message, void *result)
@@ -190,6 +176,5 @@ int xce_cluster_backup(struct xce_client *client, const struct xce_call *call, u
 
     request.copy = copy;
     request.offset = offset;
-    spec.request = &request.base;
-    return op_run(client, call, &spec, result_new(sizeof **ret), ret);
+    return verb_run(client, call, &spec, &request.base, sizeof **ret, ret);
 }

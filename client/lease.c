@@ -3,18 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/client.h"
-#include "client/op.h"
-#include "client/result.h"
 #include "client/verb.h"
 
-#define OUT_OF_MEMORY(client) client_fail(client, XCE_FAILED, "out of memory")
-
-#define VERB(kind_, verb, reply_, take_)                                                           \
-    {                                                                                              \
-        .kind = kind_, .path = "/xce.v1.LeaseService/" verb,                                       \
-        .reply = &xce__v1__##reply_##__descriptor, .take = take_                                   \
-    }
+#define SERVICE "LeaseService"
 
 static const char create_suffix[] = ":create";
 
@@ -202,8 +193,7 @@ int xce_lease_renew(struct xce_client *client, const struct xce_call *call, uint
     request.lease = lease;
     request.epoch = epoch;
     request.ttl_ms = ttl_ms;
-    spec.request = &request.base;
-    return op_run(client, call, &spec, result_new(sizeof **ret), ret);
+    return verb_run(client, call, &spec, &request.base, sizeof **ret, ret);
 }
 
 int xce_lease_release(struct xce_client *client, const struct xce_call *call, uint64_t lease,
@@ -215,8 +205,7 @@ int xce_lease_release(struct xce_client *client, const struct xce_call *call, ui
     request.lease = lease;
     request.epoch = epoch;
     request.node = verb_bytes(node);
-    spec.request = &request.base;
-    return op_run(client, call, &spec, result_new(sizeof **ret), ret);
+    return verb_run(client, call, &spec, &request.base, sizeof **ret, ret);
 }
 
 int xce_lease_revoke(struct xce_client *client, const struct xce_call *call, uint64_t lease,
@@ -228,8 +217,7 @@ int xce_lease_revoke(struct xce_client *client, const struct xce_call *call, uin
     request.lease = lease;
     request.epoch = epoch;
     request.reason = verb_bytes(reason);
-    spec.request = &request.base;
-    return op_run(client, call, &spec, result_new(sizeof **ret), ret);
+    return verb_run(client, call, &spec, &request.base, sizeof **ret, ret);
 }
 
 /* ---- reads ---- */
@@ -262,18 +250,22 @@ static int fill_key(struct xce_client *client, const struct xce_key *key, Xce__V
     return client_fail(client, XCE_INVALID, "no such kind of key: %d", (int)key->kind);
 }
 
-int xce_lease_get(struct xce_client *client, const struct xce_call *call, const struct xce_key *key,
-                  struct xce_lease **ret)
+static int run_by_key(struct xce_client *client, const struct xce_call *call, struct op_spec *spec,
+                      const struct xce_key *key, size_t size, void *ret)
 {
-    struct op_spec spec = VERB(OP_READ, "Get", lease_reply, take_lease);
     Xce__V1__LeaseKey request = XCE__V1__LEASE_KEY__INIT;
     Xce__V1__OwnerSpec owner;
     int code = fill_key(client, key, &owner, &request);
 
-    if (code != XCE_OK)
-        return code;
-    spec.request = &request.base;
-    return op_run(client, call, &spec, result_new(sizeof **ret), ret);
+    return code == XCE_OK ? verb_run(client, call, spec, &request.base, size, ret) : code;
+}
+
+int xce_lease_get(struct xce_client *client, const struct xce_call *call, const struct xce_key *key,
+                  struct xce_lease **ret)
+{
+    struct op_spec spec = VERB(OP_READ, "Get", lease_reply, take_lease);
+
+    return run_by_key(client, call, &spec, key, sizeof **ret, ret);
 }
 
 static int fill_filter(struct pb_arena *arena, const struct xce_lease_filter *filter,
@@ -377,14 +369,8 @@ int xce_lease_explain(struct xce_client *client, const struct xce_call *call,
                       const struct xce_key *key, struct xce_explanation **ret)
 {
     struct op_spec spec = VERB(OP_READ, "Explain", explain_reply, take_explanation);
-    Xce__V1__LeaseKey request = XCE__V1__LEASE_KEY__INIT;
-    Xce__V1__OwnerSpec owner;
-    int code = fill_key(client, key, &owner, &request);
 
-    if (code != XCE_OK)
-        return code;
-    spec.request = &request.base;
-    return op_run(client, call, &spec, result_new(sizeof **ret), ret);
+    return run_by_key(client, call, &spec, key, sizeof **ret, ret);
 }
 
 static int fill_history(struct xce_client *client, const struct xce_key *key,
@@ -440,6 +426,5 @@ int xce_lease_history(struct xce_client *client, const struct xce_call *call,
         return code;
     request.at_ms = at_ms;
     request.limit = limit;
-    spec.request = &request.base;
-    return op_run(client, call, &spec, result_new(sizeof **ret), ret);
+    return verb_run(client, call, &spec, &request.base, sizeof **ret, ret);
 }

@@ -1,17 +1,8 @@
 /* NodeService, as far as it is for people; Session is noded's. */
-#include "client/client.h"
-#include "client/op.h"
-#include "client/result.h"
 #include "client/verb.h"
 #include "common/text.h"
 
-#define OUT_OF_MEMORY(client) client_fail(client, XCE_FAILED, "out of memory")
-
-#define VERB(kind_, verb, reply_, take_)                                                           \
-    {                                                                                              \
-        .kind = kind_, .path = "/xce.v1.NodeService/" verb,                                        \
-        .reply = &xce__v1__##reply_##__descriptor, .take = take_                                   \
-    }
+#define SERVICE "NodeService"
 
 static int take_node(struct xce_client *client, const ProtobufCMessage *message, void *result)
 {
@@ -31,8 +22,7 @@ int xce_node_get(struct xce_client *client, const struct xce_call *call, const c
     Xce__V1__NodeKey request = XCE__V1__NODE_KEY__INIT;
 
     request.node = verb_bytes(node);
-    spec.request = &request.base;
-    return op_run(client, call, &spec, result_new(sizeof **ret), ret);
+    return verb_run(client, call, &spec, &request.base, sizeof **ret, ret);
 }
 
 static int take_list(struct xce_client *client, const ProtobufCMessage *message, void *result)
@@ -57,8 +47,7 @@ int xce_node_list(struct xce_client *client, const struct xce_call *call, struct
     struct op_spec spec = VERB(OP_READ, "List", list_nodes_reply, take_list);
     Xce__V1__ListNodesRequest request = XCE__V1__LIST_NODES_REQUEST__INIT;
 
-    spec.request = &request.base;
-    return op_run(client, call, &spec, result_new(sizeof **ret), ret);
+    return verb_run(client, call, &spec, &request.base, sizeof **ret, ret);
 }
 
 /* What is done to a node, and why. */
@@ -73,8 +62,7 @@ static int run_verb(struct xce_client *client, const struct xce_call *call, cons
 
     request.node = verb_bytes(node);
     request.reason = verb_bytes(reason);
-    spec.request = &request.base;
-    return op_run(client, call, &spec, result_new(sizeof **ret), ret);
+    return verb_run(client, call, &spec, &request.base, sizeof **ret, ret);
 }
 
 int xce_node_drain(struct xce_client *client, const struct xce_call *call, const char *node,
@@ -117,8 +105,7 @@ int xce_node_fence(struct xce_client *client, const struct xce_call *call,
     request.reason = verb_bytes(oath->reason);
     request.machine_id = verb_bytes(oath->machine_id);
     request.boot_id = verb_bytes(oath->boot_id);
-    spec.request = &request.base;
-    return op_run(client, call, &spec, result_new(sizeof **ret), ret);
+    return verb_run(client, call, &spec, &request.base, sizeof **ret, ret);
 }
 
 static int take_token(struct xce_client *client, const ProtobufCMessage *message, void *result)
@@ -149,6 +136,5 @@ int xce_node_token(struct xce_client *client, const struct xce_call *call, const
     request.hash.data = (uint8_t *)(uintptr_t)hash;
     request.hash.len = XCE_TOKEN_HASH_LEN;
     request.ttl_ms = ttl_ms;
-    spec.request = &request.base;
-    return op_run(client, call, &spec, result_new(sizeof **ret), ret);
+    return verb_run(client, call, &spec, &request.base, sizeof **ret, ret);
 }

@@ -1,18 +1,10 @@
 /* PoolService. */
 #include <stdlib.h>
 
-#include "client/client.h"
-#include "client/op.h"
-#include "client/result.h"
 #include "client/verb.h"
+#include "common/mem.h"
 
-#define OUT_OF_MEMORY(client) client_fail(client, XCE_FAILED, "out of memory")
-
-#define VERB(kind_, verb, reply_, take_)                                                           \
-    {                                                                                              \
-        .kind = kind_, .path = "/xce.v1.PoolService/" verb,                                        \
-        .reply = &xce__v1__##reply_##__descriptor, .take = take_                                   \
-    }
+#define SERVICE "PoolService"
 
 static int take_pool(struct xce_client *client, const ProtobufCMessage *message, void *result)
 {
@@ -68,8 +60,11 @@ int xce_pool_create(struct xce_client *client, const struct xce_call *call,
     Xce__V1__CreatePoolRequest request = XCE__V1__CREATE_POOL_REQUEST__INIT;
     Xce__V1__UidRange range = XCE__V1__UID_RANGE__INIT;
     Xce__V1__PoolSettings settings;
-    int code;
+    auto_free Xce__V1__UidRange **directory = fill_ranges(pool->directory_ranges,
+                                                          pool->n_directory_ranges);
 
+    if (!directory)
+        return OUT_OF_MEMORY(client);
     range.first = pool->range.first;
     range.last = pool->range.last;
     fill_settings(&pool->settings, &settings);
@@ -78,13 +73,8 @@ int xce_pool_create(struct xce_client *client, const struct xce_call *call,
     request.settings = &settings;
     request.directory_none = pool->directory_none;
     request.n_directory_ranges = pool->n_directory_ranges;
-    request.directory_ranges = fill_ranges(pool->directory_ranges, pool->n_directory_ranges);
-    if (!request.directory_ranges)
-        return OUT_OF_MEMORY(client);
-    spec.request = &request.base;
-    code = op_run(client, call, &spec, result_new(sizeof **ret), ret);
-    free(request.directory_ranges);
-    return code;
+    request.directory_ranges = directory;
+    return verb_run(client, call, &spec, &request.base, sizeof **ret, ret);
 }
 
 int xce_pool_set(struct xce_client *client, const struct xce_call *call,
@@ -93,23 +83,21 @@ int xce_pool_set(struct xce_client *client, const struct xce_call *call,
     struct op_spec spec = VERB(OP_CHANGE, "Set", pool_reply, take_pool);
     Xce__V1__SetPoolRequest request = XCE__V1__SET_POOL_REQUEST__INIT;
     Xce__V1__PoolSettings settings;
-    int code;
+    auto_free Xce__V1__UidRange **directory = fill_ranges(pool->directory_ranges,
+                                                          pool->n_directory_ranges);
 
     if (pool->range.first)
         return client_fail(client, XCE_INVALID, "the first uid of a pool is fixed");
+    if (!directory)
+        return OUT_OF_MEMORY(client);
     fill_settings(&pool->settings, &settings);
     request.name = verb_bytes(pool->name);
     request.settings = &settings;
     request.last = pool->range.last;
     request.directory_none = pool->directory_none;
     request.n_directory_ranges = pool->n_directory_ranges;
-    request.directory_ranges = fill_ranges(pool->directory_ranges, pool->n_directory_ranges);
-    if (!request.directory_ranges)
-        return OUT_OF_MEMORY(client);
-    spec.request = &request.base;
-    code = op_run(client, call, &spec, result_new(sizeof **ret), ret);
-    free(request.directory_ranges);
-    return code;
+    request.directory_ranges = directory;
+    return verb_run(client, call, &spec, &request.base, sizeof **ret, ret);
 }
 
 int xce_pool_get(struct xce_client *client, const struct xce_call *call, const char *name,
@@ -119,8 +107,7 @@ int xce_pool_get(struct xce_client *client, const struct xce_call *call, const c
     Xce__V1__PoolKey request = XCE__V1__POOL_KEY__INIT;
 
     request.name = verb_bytes(name);
-    spec.request = &request.base;
-    return op_run(client, call, &spec, result_new(sizeof **ret), ret);
+    return verb_run(client, call, &spec, &request.base, sizeof **ret, ret);
 }
 
 static int take_list(struct xce_client *client, const ProtobufCMessage *message, void *result)
@@ -146,8 +133,7 @@ int xce_pool_list(struct xce_client *client, const struct xce_call *call, struct
     struct op_spec spec = VERB(OP_READ, "List", list_pools_reply, take_list);
     Xce__V1__ListPoolsRequest request = XCE__V1__LIST_POOLS_REQUEST__INIT;
 
-    spec.request = &request.base;
-    return op_run(client, call, &spec, result_new(sizeof **ret), ret);
+    return verb_run(client, call, &spec, &request.base, sizeof **ret, ret);
 }
 
 int xce_pool_unblock(struct xce_client *client, const struct xce_call *call, const char *name,
@@ -158,8 +144,7 @@ int xce_pool_unblock(struct xce_client *client, const struct xce_call *call, con
 
     request.name = verb_bytes(name);
     request.uid = uid;
-    spec.request = &request.base;
-    return op_run(client, call, &spec, result_new(sizeof **ret), ret);
+    return verb_run(client, call, &spec, &request.base, sizeof **ret, ret);
 }
 
 int xce_pool_retire(struct xce_client *client, const struct xce_call *call, const char *name,
@@ -169,8 +154,7 @@ int xce_pool_retire(struct xce_client *client, const struct xce_call *call, cons
     Xce__V1__RetirePoolRequest request = XCE__V1__RETIRE_POOL_REQUEST__INIT;
 
     request.name = verb_bytes(name);
-    spec.request = &request.base;
-    return op_run(client, call, &spec, result_new(sizeof **ret), ret);
+    return verb_run(client, call, &spec, &request.base, sizeof **ret, ret);
 }
 
 static int take_suggestion(struct xce_client *client, const ProtobufCMessage *message, void *result)
@@ -192,15 +176,12 @@ int xce_pool_suggest(struct xce_client *client, const struct xce_call *call, uin
 {
     struct op_spec spec = VERB(OP_READ, "Suggest", suggest_pool_reply, take_suggestion);
     Xce__V1__SuggestPoolRequest request = XCE__V1__SUGGEST_POOL_REQUEST__INIT;
-    int code;
+    auto_free Xce__V1__UidRange **directory = fill_ranges(directory_ranges, n_directory_ranges);
 
+    if (!directory)
+        return OUT_OF_MEMORY(client);
     request.count = count;
     request.n_directory_ranges = n_directory_ranges;
-    request.directory_ranges = fill_ranges(directory_ranges, n_directory_ranges);
-    if (!request.directory_ranges)
-        return OUT_OF_MEMORY(client);
-    spec.request = &request.base;
-    code = op_run(client, call, &spec, result_new(sizeof **ret), ret);
-    free(request.directory_ranges);
-    return code;
+    request.directory_ranges = directory;
+    return verb_run(client, call, &spec, &request.base, sizeof **ret, ret);
 }

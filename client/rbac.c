@@ -1,19 +1,10 @@
 /* RbacService. */
-#include "client/client.h"
-#include "client/op.h"
-#include "client/result.h"
 #include "client/verb.h"
 #include "xce/client_rbac.h"
 #include "xce/v1/rbac.pb-c.h"
 
-#define OUT_OF_MEMORY(client) client_fail(client, XCE_FAILED, "out of memory")
-#define ARENA_MAX             (16u << 20)
-
-#define VERB(kind_, verb, reply_, take_)                                                           \
-    {                                                                                              \
-        .kind = kind_, .path = "/xce.v1.RbacService/" verb,                                        \
-        .reply = &xce__v1__##reply_##__descriptor, .take = take_                                   \
-    }
+#define SERVICE   "RbacService"
+#define ARENA_MAX (16u << 20)
 
 /* ---- results: bytes fields become strings in the arena ---- */
 
@@ -113,8 +104,7 @@ int xce_rbac_get(struct xce_client *client, const struct xce_call *call, struct 
     struct op_spec spec = VERB(OP_READ, "GetConfig", rules_reply, take_rules);
     Xce__V1__GetRulesRequest request = XCE__V1__GET_RULES_REQUEST__INIT;
 
-    spec.request = &request.base;
-    return op_run(client, call, &spec, result_new(sizeof **ret), ret);
+    return verb_run(client, call, &spec, &request.base, sizeof **ret, ret);
 }
 
 /* ---- set ---- */
@@ -188,8 +178,7 @@ int xce_rbac_set(struct xce_client *client, const struct xce_call *call,
     if (put_rules(&arena, rules, &message)) {
         request.expected = rules->revision;
         request.rules = &message;
-        spec.request = &request.base;
-        code = op_run(client, call, &spec, result_new(sizeof **ret), ret);
+        code = verb_run(client, call, &spec, &request.base, sizeof **ret, ret);
     } else {
         code = OUT_OF_MEMORY(client);
     }
@@ -231,8 +220,7 @@ int xce_rbac_roles(struct xce_client *client, const struct xce_call *call, struc
     struct op_spec spec = VERB(OP_READ, "ListRoles", list_roles_reply, take_roles);
     Xce__V1__ListRolesRequest request = XCE__V1__LIST_ROLES_REQUEST__INIT;
 
-    spec.request = &request.base;
-    return op_run(client, call, &spec, result_new(sizeof **ret), ret);
+    return verb_run(client, call, &spec, &request.base, sizeof **ret, ret);
 }
 
 static int take_check(struct xce_client *client, const ProtobufCMessage *message, void *result)
@@ -268,8 +256,7 @@ int xce_rbac_check(struct xce_client *client, const struct xce_call *call,
         for (size_t i = 0; i < question->n_groups; i++)
             request.groups[i] = verb_bytes(question->groups[i]);
         request.n_groups = question->n_groups;
-        spec.request = &request.base;
-        code = op_run(client, call, &spec, result_new(sizeof **ret), ret);
+        code = verb_run(client, call, &spec, &request.base, sizeof **ret, ret);
     } else {
         code = OUT_OF_MEMORY(client);
     }
