@@ -10,7 +10,7 @@ static int exec(struct ctl *ctl, void *memory, int n_words, char **words)
 {
     AUTO(hostlist_done) struct hostlist nodes = {0};
     struct xce_call call = ctl_call(ctl);
-    struct xce_cluster *cluster;
+    struct xce_cluster *cluster = NULL;
     struct err err = {{0}};
     int status, code;
 
@@ -18,17 +18,11 @@ static int exec(struct ctl *ctl, void *memory, int n_words, char **words)
     (void)n_words;
     if (hostlist_expand(words[0], strlen(words[0]), 0, &nodes, &err) < 0)
         return ctl_usage(ctl, "NODES: %s", err.text);
-    status = output_check(ctl, &view_replicas);
-    if (status == EXIT_OK)
-        status = ctl_connect(ctl);
+    status = output_begin(ctl, &view_replicas);
     if (status != EXIT_OK)
         return status;
     code = xce_cluster_confirm(ctl->client, &call, nodes.names, nodes.n, &cluster);
-    if (code != XCE_OK)
-        return ctl_failed_change(ctl, code);
-    status = view_cluster(ctl, cluster);
-    xce_free(cluster);
-    return status;
+    return view_cluster_changed(ctl, code, cluster);
 }
 
 const struct verb cmd_cluster_confirm = {

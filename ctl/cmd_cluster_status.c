@@ -7,13 +7,11 @@ static int exec(struct ctl *ctl, void *memory, int n_words, char **words)
 {
     struct xce_call call = ctl_call(ctl);
     struct xce_cluster *cluster;
-    int status = output_check(ctl, &view_replicas), code;
+    int status = output_begin(ctl, &view_replicas), code;
 
     (void)memory;
     (void)n_words;
     (void)words;
-    if (status == EXIT_OK)
-        status = ctl_connect(ctl);
     if (status != EXIT_OK)
         return status;
     code = xce_cluster_status(ctl->client, &call, &cluster);

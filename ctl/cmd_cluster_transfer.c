@@ -6,20 +6,14 @@
 static int exec(struct ctl *ctl, void *memory, int n_words, char **words)
 {
     struct xce_call call = ctl_call(ctl);
-    struct xce_cluster *cluster;
-    int status = output_check(ctl, &view_replicas), code;
+    struct xce_cluster *cluster = NULL;
+    int status = output_begin(ctl, &view_replicas), code;
 
     (void)memory;
-    if (status == EXIT_OK)
-        status = ctl_connect(ctl);
     if (status != EXIT_OK)
         return status;
     code = xce_cluster_transfer(ctl->client, &call, n_words > 0 ? words[0] : NULL, &cluster);
-    if (code != XCE_OK)
-        return ctl_failed_change(ctl, code);
-    status = view_cluster(ctl, cluster);
-    xce_free(cluster);
-    return status;
+    return view_cluster_changed(ctl, code, cluster);
 }
 
 const struct verb cmd_cluster_transfer = {

@@ -57,12 +57,10 @@ static int exec(struct ctl *ctl, void *memory, int n_words, char **words)
     const struct list_options *given = memory;
     struct xce_call call = ctl_call(ctl);
     struct xce_nodes *nodes;
-    int status = output_check(ctl, &view_nodes), code;
+    int status = output_begin(ctl, &view_nodes), code;
 
     (void)n_words;
     (void)words;
-    if (status == EXIT_OK)
-        status = ctl_connect(ctl);
     if (status != EXIT_OK)
         return status;
     code = xce_node_list(ctl->client, &call, &nodes);

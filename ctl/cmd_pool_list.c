@@ -18,13 +18,11 @@ static int exec(struct ctl *ctl, void *memory, int n_words, char **words)
 {
     struct xce_call call = ctl_call(ctl);
     struct xce_pools *pools;
-    int status = output_check(ctl, &view_pools), code;
+    int status = output_begin(ctl, &view_pools), code;
 
     (void)memory;
     (void)n_words;
     (void)words;
-    if (status == EXIT_OK)
-        status = ctl_connect(ctl);
     if (status != EXIT_OK)
         return status;
     code = xce_pool_list(ctl->client, &call, &pools);

@@ -6,21 +6,15 @@
 static int exec(struct ctl *ctl, void *memory, int n_words, char **words)
 {
     struct xce_call call = ctl_call(ctl);
-    struct xce_pool *pool;
-    int status = output_check(ctl, &view_pools), code;
+    struct xce_pool *pool = NULL;
+    int status = output_begin(ctl, &view_pools), code;
 
     (void)memory;
     (void)n_words;
-    if (status == EXIT_OK)
-        status = ctl_connect(ctl);
     if (status != EXIT_OK)
         return status;
     code = xce_pool_retire(ctl->client, &call, words[0], &pool);
-    if (code != XCE_OK)
-        return ctl_failed_change(ctl, code);
-    status = view_pool(ctl, pool);
-    xce_free(pool);
-    return status;
+    return view_pool_changed(ctl, code, pool);
 }
 
 const struct verb cmd_pool_retire = {

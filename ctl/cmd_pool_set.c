@@ -29,7 +29,7 @@ static int exec(struct ctl *ctl, void *memory, int n_words, char **words)
     struct xce_range directory[POOL_DIRECTORY_MAX];
     struct xce_pool_spec spec = {.name = words[0], .directory_ranges = directory};
     struct xce_call call = ctl_call(ctl);
-    struct xce_pool *pool;
+    struct xce_pool *pool = NULL;
     int status = output_check(ctl, &view_pools), code;
 
     (void)n_words;
@@ -45,11 +45,7 @@ static int exec(struct ctl *ctl, void *memory, int n_words, char **words)
     spec.range.last = given->last;
     pool_settings(&given->settings, &spec.settings);
     code = xce_pool_set(ctl->client, &call, &spec, &pool);
-    if (code != XCE_OK)
-        return ctl_failed_change(ctl, code);
-    status = view_pool(ctl, pool);
-    xce_free(pool);
-    return status;
+    return view_pool_changed(ctl, code, pool);
 }
 
 const struct verb cmd_pool_set = {

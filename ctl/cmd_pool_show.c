@@ -59,12 +59,10 @@ static int exec(struct ctl *ctl, void *memory, int n_words, char **words)
 {
     struct xce_call call = ctl_call(ctl);
     struct xce_pool *pool;
-    int status = output_check(ctl, &view_pools), code;
+    int status = output_begin(ctl, &view_pools), code;
 
     (void)memory;
     (void)n_words;
-    if (status == EXIT_OK)
-        status = ctl_connect(ctl);
     if (status != EXIT_OK)
         return status;
     code = xce_pool_get(ctl->client, &call, words[0], &pool);

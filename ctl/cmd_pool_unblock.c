@@ -7,7 +7,7 @@
 static int exec(struct ctl *ctl, void *memory, int n_words, char **words)
 {
     struct xce_call call = ctl_call(ctl);
-    struct xce_pool *pool;
+    struct xce_pool *pool = NULL;
     struct err err = {0};
     uint32_t uid;
     int status = output_check(ctl, &view_pools), code;
@@ -21,11 +21,7 @@ static int exec(struct ctl *ctl, void *memory, int n_words, char **words)
     if (status != EXIT_OK)
         return status;
     code = xce_pool_unblock(ctl->client, &call, words[0], uid, &pool);
-    if (code != XCE_OK)
-        return ctl_failed_change(ctl, code);
-    status = view_pool(ctl, pool);
-    xce_free(pool);
-    return status;
+    return view_pool_changed(ctl, code, pool);
 }
 
 const struct verb cmd_pool_unblock = {

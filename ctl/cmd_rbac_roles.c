@@ -90,13 +90,11 @@ static int exec(struct ctl *ctl, void *memory, int n_words, char **words)
 {
     struct xce_call call = ctl_call(ctl);
     struct xce_roles *roles;
-    int status = output_check(ctl, &table), code;
+    int status = output_begin(ctl, &table), code;
 
     (void)memory;
     (void)n_words;
     (void)words;
-    if (status == EXIT_OK)
-        status = ctl_connect(ctl);
     if (status != EXIT_OK)
         return status;
     code = xce_rbac_roles(ctl->client, &call, &roles);

@@ -21,7 +21,7 @@ static int exec(struct ctl *ctl, void *memory, int n_words, char **words)
 {
     const struct renew_options *given = memory;
     struct xce_call call = ctl_call(ctl);
-    struct xce_lease *lease, *renewed;
+    struct xce_lease *lease, *renewed = NULL;
     int status = output_check(ctl, &view_leases), code;
 
     if (status == EXIT_OK)
@@ -30,11 +30,7 @@ static int exec(struct ctl *ctl, void *memory, int n_words, char **words)
         return status;
     code = xce_lease_renew(ctl->client, &call, lease->lease, lease->epoch, given->ttl_ms, &renewed);
     xce_free(lease);
-    if (code != XCE_OK)
-        return ctl_failed_change(ctl, code);
-    status = view_lease(ctl, renewed);
-    xce_free(renewed);
-    return status;
+    return view_lease_changed(ctl, code, renewed);
 }
 
 const struct verb cmd_renew = {

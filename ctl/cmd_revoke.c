@@ -21,7 +21,7 @@ static int exec(struct ctl *ctl, void *memory, int n_words, char **words)
 {
     const struct revoke_options *given = memory;
     struct xce_call call = ctl_call(ctl);
-    struct xce_lease *lease, *revoked;
+    struct xce_lease *lease, *revoked = NULL;
     int status = output_check(ctl, &view_leases), code;
 
     if (status != EXIT_OK)
@@ -34,11 +34,7 @@ static int exec(struct ctl *ctl, void *memory, int n_words, char **words)
     code = xce_lease_revoke(ctl->client, &call, lease->lease, lease->epoch, given->reason,
                             &revoked);
     xce_free(lease);
-    if (code != XCE_OK)
-        return ctl_failed_change(ctl, code);
-    status = view_lease(ctl, revoked);
-    xce_free(revoked);
-    return status;
+    return view_lease_changed(ctl, code, revoked);
 }
 
 const struct verb cmd_revoke = {

@@ -213,12 +213,10 @@ static int exec(struct ctl *ctl, void *memory, int n_words, char **words)
     const struct watch_options *given = memory;
     struct watching watching = {.ctl = ctl};
     uint64_t since = given->since.value;
-    int status = output_check(ctl, &view_leases), code;
+    int status = output_begin(ctl, &view_leases), code;
 
     (void)n_words;
     (void)words;
-    if (status == EXIT_OK)
-        status = ctl_connect(ctl);
     if (status == EXIT_OK && !given->since.given)
         status = ask_revision(ctl, &since);
     if (status != EXIT_OK)

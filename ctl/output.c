@@ -84,6 +84,13 @@ int output_check(struct ctl *ctl, const struct output_table *table)
     return choose(ctl, table, chosen, &n);
 }
 
+int output_begin(struct ctl *ctl, const struct output_table *table)
+{
+    int status = output_check(ctl, table);
+
+    return status == EXIT_OK ? ctl_connect(ctl) : status;
+}
+
 /* ---- cells ---- */
 
 static void heading(const struct output_column *column, char ret[HEADING_MAX])

@@ -27,6 +27,8 @@ struct output_table {
 
 /* Whether -o names columns of this table: before anything is asked or changed. An exit status. */
 int output_check(struct ctl *ctl, const struct output_table *table);
+/* The same, then ctl_connect: for verbs that have nothing else to check. */
+int output_begin(struct ctl *ctl, const struct output_table *table);
 
 /* Rows are added page by page, then printed once. */
 struct output;

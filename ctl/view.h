@@ -19,6 +19,11 @@ int view_lease(struct ctl *ctl, const struct xce_lease *lease);
 int view_pool(struct ctl *ctl, const struct xce_pool *pool);
 int view_node(struct ctl *ctl, const struct xce_node *node);
 
+/* What a change was answered with: the object, which is freed, or code, which says why there is none. An exit status. */
+int view_lease_changed(struct ctl *ctl, int code, struct xce_lease *lease);
+int view_pool_changed(struct ctl *ctl, int code, struct xce_pool *pool);
+int view_cluster_changed(struct ctl *ctl, int code, struct xce_cluster *cluster);
+
 /* Rules: JSON if asked for, else as the file that rbac apply reads. An exit status. */
 int view_rules(struct ctl *ctl, const struct xce_rules *rules);
 struct json *view_role_json(const struct xce_role *role);

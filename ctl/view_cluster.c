@@ -148,3 +148,14 @@ int view_cluster(struct ctl *ctl, const struct xce_cluster *cluster)
         ctl_say(ctl, "no replica: the engine is %s", cluster->engine);
     return output_rows(ctl, &view_replicas, cluster->members, cluster->n_members);
 }
+
+int view_cluster_changed(struct ctl *ctl, int code, struct xce_cluster *cluster)
+{
+    int status;
+
+    if (code != XCE_OK)
+        return ctl_failed_change(ctl, code);
+    status = view_cluster(ctl, cluster);
+    xce_free(cluster);
+    return status;
+}

@@ -300,3 +300,14 @@ int view_lease(struct ctl *ctl, const struct xce_lease *lease)
         return ctl_print_json(ctl, view_lease_json(lease));
     return output_rows(ctl, &view_leases, lease, 1);
 }
+
+int view_lease_changed(struct ctl *ctl, int code, struct xce_lease *lease)
+{
+    int status;
+
+    if (code != XCE_OK)
+        return ctl_failed_change(ctl, code);
+    status = view_lease(ctl, lease);
+    xce_free(lease);
+    return status;
+}

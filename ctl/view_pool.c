@@ -244,3 +244,14 @@ int view_pool(struct ctl *ctl, const struct xce_pool *pool)
         return ctl_print_json(ctl, view_pool_json(pool));
     return output_rows(ctl, &view_pools, pool, 1);
 }
+
+int view_pool_changed(struct ctl *ctl, int code, struct xce_pool *pool)
+{
+    int status;
+
+    if (code != XCE_OK)
+        return ctl_failed_change(ctl, code);
+    status = view_pool(ctl, pool);
+    xce_free(pool);
+    return status;
+}
