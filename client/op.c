@@ -10,6 +10,7 @@
 #include "client/client.h"
 #include "client/result.h"
 #include "common/err.h"
+#include "common/pb.h"
 
 enum {
     ID_BYTES = 16,
@@ -352,13 +353,12 @@ static int run_and_wait(struct xce_client *client, const struct xce_call *option
 /* Messages of reads that need no leader have a field of this name. */
 static bool make_stale(const ProtobufCMessage *request)
 {
-    const ProtobufCFieldDescriptor *field = protobuf_c_message_descriptor_get_field_by_name(
-        request->descriptor, "stale");
+    const protobuf_c_boolean *stale = pb_flag(request, "stale");
 
     /* The verb's own, on its stack. */
-    if (field)
-        *(protobuf_c_boolean *)((uint8_t *)(uintptr_t)request + field->offset) = true;
-    return field != NULL;
+    if (stale)
+        *(protobuf_c_boolean *)(uintptr_t)stale = true;
+    return stale != NULL;
 }
 
 int op_run(struct xce_client *client, const struct xce_call *options, const struct op_spec *spec,

@@ -406,3 +406,13 @@ int pb_unpack(struct pb_arena *arena, const ProtobufCMessageDescriptor *type, co
     *ret = message;
     return 0;
 }
+
+const protobuf_c_boolean *pb_flag(const ProtobufCMessage *message, const char *name)
+{
+    const ProtobufCFieldDescriptor *field = protobuf_c_message_descriptor_get_field_by_name(
+        message->descriptor, name);
+
+    if (!field || field->type != PROTOBUF_C_TYPE_BOOL)
+        return NULL;
+    return (const protobuf_c_boolean *)((const uint8_t *)message + field->offset);
+}

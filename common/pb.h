@@ -48,4 +48,7 @@ void *pb_arena_alloc(struct pb_arena *arena, size_t size);
 int pb_unpack(struct pb_arena *arena, const ProtobufCMessageDescriptor *type, const uint8_t *bytes,
               size_t len, ProtobufCMessage **ret, struct err *err);
 
+/* The message's field of that name, which is a bool; NULL = it has none. Dies with the message. */
+const protobuf_c_boolean *pb_flag(const ProtobufCMessage *message, const char *name);
+
 #endif

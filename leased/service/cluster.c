@@ -142,24 +142,12 @@ void service_cluster_status(struct service *service, struct service_request *req
 
 /* ---- changes ---- */
 
-/* Waits for the engine. request NULL: the caller has gone; the change goes its way. */
-struct change {
-    struct service *service;
-    struct service_request *request;
-};
-
-static void forget(struct service_request *request)
+/* Waits for the engine. */
+static struct service_pending *change_new(struct service *service, struct service_request *request)
 {
-    ((struct change *)request->pending)->request = NULL;
-}
+    struct service_pending *change = mem_must_calloc(1, sizeof *change);
 
-static struct change *change_new(struct service *service, struct service_request *request)
-{
-    struct change *change = mem_must_calloc(1, sizeof *change);
-
-    *change = (struct change){service, request};
-    request->pending = change;
-    request->cancel = forget;
+    service_pend(change, service, request);
     return change;
 }
 
@@ -182,15 +170,13 @@ static int code_of(int r)
 
 static void changed(int r, const char *why, void *arg)
 {
-    struct change *change = arg;
-    struct service_request *request = change->request;
+    struct service_pending *change = arg;
+    struct service_request *request = service_settle(change);
     struct service *service = change->service;
 
     free(change);
     if (!request)
         return;
-    request->pending = NULL;
-    request->cancel = NULL;
     if (r < 0)
         service_refuse(request, code_of(r), *why ? "%s" : NULL, why);
     else

@@ -20,8 +20,7 @@ struct claim {
 };
 
 struct check {
-    struct service *service;
-    struct service_request *request; /* NULL: the caller has gone */
+    struct service_pending pending;
     service_unary_fn next;
     struct claim *claims;
     size_t n_claims;
@@ -85,25 +84,14 @@ static void work(void *arg)
 static void done(int r, void *arg)
 {
     struct check *check = arg;
-    struct service_request *request = check->request;
+    struct service_request *request = service_settle(&check->pending);
 
-    if (request) {
-        request->pending = NULL;
-        request->cancel = NULL;
-        if (r < 0 || check->r < 0)
-            service_refuse(request, r < 0 ? r : check->r, *check->why ? "%s" : NULL, check->why);
-        else
-            check->next(check->service, request);
-    }
+    if (request && (r < 0 || check->r < 0))
+        service_refuse(request, r < 0 ? r : check->r, *check->why ? "%s" : NULL, check->why);
+    else if (request)
+        check->next(check->pending.service, request);
     free(check->claims);
     free(check);
-}
-
-static void forget(struct service_request *request)
-{
-    struct check *check = request->pending;
-
-    check->request = NULL;
 }
 
 static size_t count_claims(const Xce__V1__AcquireRequest *message)
@@ -117,7 +105,7 @@ static size_t count_claims(const Xce__V1__AcquireRequest *message)
 
 static void fill_claims(struct check *check, const Xce__V1__AcquireRequest *message)
 {
-    const struct principal *caller = &check->request->principal;
+    const struct principal *caller = &check->pending.request->principal;
 
     for (size_t i = 0; i < message->n_leases; i++) {
         const Xce__V1__LeaseSpec *spec = message->leases[i];
@@ -134,18 +122,12 @@ static void fill_claims(struct check *check, const Xce__V1__AcquireRequest *mess
 void groups_check(struct service *service, struct service_request *request, service_unary_fn next)
 {
     const Xce__V1__AcquireRequest *message = (const Xce__V1__AcquireRequest *)request->message;
-    struct check *check = calloc(1, sizeof *check);
+    struct check *check = service_pending_new(service, request, sizeof *check);
 
-    if (!check) {
-        service_refuse(request, -ENOMEM, NULL);
+    if (!check)
         return;
-    }
-    check->service = service;
-    check->request = request;
     check->next = next;
     check->claims = calloc(count_claims(message), sizeof *check->claims);
-    request->pending = check;
-    request->cancel = forget;
     if (check->claims)
         fill_claims(check, message);
     if (!check->claims || service->deps.offload(work, done, check, service->deps.offload_arg) < 0)

@@ -66,6 +66,23 @@ void service_reply_info(struct service *service, Xce__V1__ReplyInfo *ret);
 /* LeaseReply of one lease; of one that the caller may not see as if it were over. */
 void service_reply_lease(struct service *service, struct service_request *request, uint64_t lease);
 
+/* ---- what takes its time ---- */
+
+/* What waits on behalf of a request, for the engine, the history or NSS, begins with this. It outlives a caller that goes
+ * away: what was begun goes its way, and when that has come, whoever is told of it frees this. */
+struct service_pending {
+    struct service *service;
+    struct service_request *request; /* NULL: the caller has gone */
+};
+
+/* The request waits for it from now on. pending: its first member, or all of it. */
+void service_pend(struct service_pending *pending, struct service *service,
+                  struct service_request *request);
+/* The same with size zeroed bytes of its own. NULL: no memory, the request is refused. */
+void *service_pending_new(struct service *service, struct service_request *request, size_t size);
+/* It has come: the request, if its caller is still there, or NULL. pending is the caller's to free. */
+struct service_request *service_settle(const struct service_pending *pending);
+
 /* ---- commands ---- */
 
 /* What a mutating request does with its outcome; only called while the caller is still there. */

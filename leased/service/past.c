@@ -14,11 +14,6 @@
 #define LIMIT_MAX     1000
 #define NODES_SHOWN   65536
 
-struct asked {
-    struct service *service;
-    struct service_request *request; /* NULL: the caller has gone */
-};
-
 struct entry_proto {
     Xce__V1__HistoryEntry message;
     Xce__V1__Owner owner;
@@ -73,11 +68,11 @@ static int fill(struct entry_proto *ret, const char *prefix, const struct histor
     return split_nodes(ret, entry->nodes);
 }
 
-static void reply_entries(struct asked *asked, const struct history_entry *entries, size_t n,
-                          uint64_t revision, const char *note)
+static void reply_entries(const struct fsm *fsm, struct service_request *request,
+                          const struct history_entry *entries, size_t n, uint64_t revision,
+                          const char *note)
 {
     Xce__V1__HistoryReply reply = XCE__V1__HISTORY_REPLY__INIT;
-    const struct fsm *fsm = service_fsm(asked->service);
     struct entry_proto *protos = calloc(n ? n : 1, sizeof *protos);
     Xce__V1__HistoryEntry **pointers = calloc(n ? n : 1, sizeof *pointers);
     int r = protos && pointers ? 0 : -ENOMEM;
@@ -87,15 +82,15 @@ static void reply_entries(struct asked *asked, const struct history_entry *entri
         pointers[i] = &protos[i].message;
     }
     if (r < 0) {
-        service_refuse(asked->request, r, NULL);
+        service_refuse(request, r, NULL);
     } else {
         reply.entries = pointers;
         reply.n_entries = n;
         reply.revision = revision;
         reply.complete = revision >= fsm_revision(fsm);
         reply.note = (char *)(note ? note : "");
-        reply.stale = asked->request->stale;
-        service_reply(asked->request, &reply.base);
+        reply.stale = request->stale;
+        service_reply(request, &reply.base);
     }
     for (size_t i = 0; protos && i < n; i++) {
         free(protos[i].nodes_text);
@@ -108,24 +103,17 @@ static void reply_entries(struct asked *asked, const struct history_entry *entri
 static void answered(int r, const struct history_entry *entries, size_t n, uint64_t revision,
                      const char *why, void *arg)
 {
-    struct asked *asked = arg;
+    struct service_pending *pending = arg;
+    struct service_request *request = service_settle(pending);
+    struct service *service = pending->service;
 
-    if (asked->request) {
-        asked->request->pending = NULL;
-        asked->request->cancel = NULL;
-        if (r < 0)
-            service_refuse(asked->request, r, why ? "history: %s" : NULL, why);
-        else
-            reply_entries(asked, entries, n, revision, why);
-    }
-    free(asked);
-}
-
-static void forget(struct service_request *request)
-{
-    struct asked *asked = request->pending;
-
-    asked->request = NULL;
+    free(pending);
+    if (!request)
+        return;
+    if (r < 0)
+        service_refuse(request, r, why ? "history: %s" : NULL, why);
+    else
+        reply_entries(service_fsm(service), request, entries, n, revision, why);
 }
 
 /* 0; -EINVAL no key; FSM_NOT_FOUND a name that can be nobody's. */
@@ -168,7 +156,7 @@ static int query_of(struct service *service, const struct service_request *reque
 void service_lease_history(struct service *service, struct service_request *request)
 {
     struct history_query query;
-    struct asked *asked;
+    struct service_pending *pending;
     int r = query_of(service, request, &query);
 
     if (r != 0) {
@@ -177,14 +165,7 @@ void service_lease_history(struct service *service, struct service_request *requ
                              : "no lease ever had that name");
         return;
     }
-    asked = calloc(1, sizeof *asked);
-    if (!asked) {
-        service_refuse(request, -ENOMEM, NULL);
-        return;
-    }
-    asked->service = service;
-    asked->request = request;
-    request->pending = asked;
-    request->cancel = forget;
-    history_ask(service->deps.history, &query, answered, asked);
+    pending = service_pending_new(service, request, sizeof *pending);
+    if (pending)
+        history_ask(service->deps.history, &query, answered, pending);
 }

@@ -9,40 +9,12 @@
 #include "leased/service/internal.h"
 #include "leased/service/past_wire.h"
 
-/* Waits for the history. request NULL: the caller has gone. */
-struct asked {
-    struct service_request *request;
-};
-
-static void forget(struct service_request *request)
-{
-    ((struct asked *)request->pending)->request = NULL;
-}
-
-static struct asked *asked_new(struct service_request *request)
-{
-    struct asked *asked = calloc(1, sizeof *asked);
-
-    if (!asked) {
-        service_refuse(request, -ENOMEM, NULL);
-        return NULL;
-    }
-    asked->request = request;
-    request->pending = asked;
-    request->cancel = forget;
-    return asked;
-}
-
 /* Who still waits, or NULL. */
-static struct service_request *settle(struct asked *asked)
+static struct service_request *settle(struct service_pending *pending)
 {
-    struct service_request *request = asked->request;
+    struct service_request *request = service_settle(pending);
 
-    free(asked);
-    if (request) {
-        request->pending = NULL;
-        request->cancel = NULL;
-    }
+    free(pending);
     return request;
 }
 
@@ -109,7 +81,7 @@ void service_cluster_past(struct service *service, struct service_request *reque
                                   .lease = message->after,
                                   .until = message->until,
                                   .limit = HISTORY_PIECE_MAX};
-    struct asked *asked;
+    struct service_pending *pending;
 
     if (!is_member(service, &request->principal, message->replica)) {
         service_refuse(request, -EACCES, NULL);
@@ -119,11 +91,11 @@ void service_cluster_past(struct service *service, struct service_request *reque
         service_refuse(request, -EINVAL, "after, until: no range of leases");
         return;
     }
-    asked = asked_new(request);
-    if (!asked)
+    pending = service_pending_new(service, request, sizeof *pending);
+    if (!pending)
         return;
     if (message->period)
-        history_ask(service->deps.history, &query, found, asked);
+        history_ask(service->deps.history, &query, found, pending);
     else
-        history_ask_outline(service->deps.history, outlined, asked);
+        history_ask_outline(service->deps.history, outlined, pending);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/err.h"
+#include "common/mem.h"
 #include "common/text.h"
 #include "leased/service/internal.h"
 #include "leased/service/overlap.h"
@@ -68,12 +69,6 @@ static int convert_settings(const Xce__V1__PoolSettings *from, Xce__V1__CmdPoolS
     return 0;
 }
 
-/* A request's ranges as a command's. */
-struct ranges {
-    Xce__V1__CmdRange items[RANGES_MAX];
-    Xce__V1__CmdRange *pointers[RANGES_MAX];
-};
-
 static int check_ranges(Xce__V1__UidRange *const *ranges, size_t n, struct err *err)
 {
     if (n > RANGES_MAX)
@@ -85,20 +80,38 @@ static int check_ranges(Xce__V1__UidRange *const *ranges, size_t n, struct err *
     return 0;
 }
 
-static int convert_ranges(Xce__V1__UidRange *const *from, size_t n, struct ranges *ret,
-                          struct err *err)
-{
-    int r = check_ranges(from, n, err);
+/* What a pool is made or changed by, as the command has it. */
+struct terms {
+    Xce__V1__CmdPoolSettings settings;
+    Xce__V1__CmdRange items[RANGES_MAX];
+    Xce__V1__CmdRange *directory_ranges[RANGES_MAX];
+};
 
-    if (r < 0)
-        return r;
-    for (size_t i = 0; i < n; i++) {
-        xce__v1__cmd_range__init(&ret->items[i]);
-        ret->items[i].first = from[i]->first;
-        ret->items[i].last = from[i]->last;
-        ret->pointers[i] = &ret->items[i];
+/* The caller's to free. NULL: there is something wrong, and that is the answer. */
+static struct terms *read_terms(struct service_request *request,
+                                const Xce__V1__PoolSettings *settings,
+                                Xce__V1__UidRange *const *ranges, size_t n)
+{
+    struct terms *terms = malloc(sizeof *terms);
+    struct err err = {{0}};
+
+    if (!terms) {
+        service_refuse(request, -ENOMEM, NULL);
+        return NULL;
     }
-    return 0;
+    if (convert_settings(settings, &terms->settings, &err) < 0 ||
+        check_ranges(ranges, n, &err) < 0) {
+        service_refuse(request, -EINVAL, "%s", err.text);
+        free(terms);
+        return NULL;
+    }
+    for (size_t i = 0; i < n; i++) {
+        xce__v1__cmd_range__init(&terms->items[i]);
+        terms->items[i].first = ranges[i]->first;
+        terms->items[i].last = ranges[i]->last;
+        terms->directory_ranges[i] = &terms->items[i];
+    }
+    return terms;
 }
 
 /* ---- answers ---- */
@@ -145,8 +158,7 @@ static void replied_by_name(struct service *service, struct service_request *req
 /* ---- overlap with what this machine has, off the loop ---- */
 
 struct check {
-    struct service *service;
-    struct service_request *request; /* NULL: the caller has gone */
+    struct service_pending pending;
     void (*next)(struct service *service, struct service_request *request,
                  const struct overlap *overlap);
     char prefix[NAME_PREFIX_MAX + 1];
@@ -170,47 +182,30 @@ static void check_work(void *arg)
 static void check_done(int r, void *arg)
 {
     struct check *check = arg;
-    struct service_request *request = check->request;
+    struct service_request *request = service_settle(&check->pending);
 
     if (r == 0)
         r = check->r;
-    if (request) {
-        request->pending = NULL;
-        request->cancel = NULL;
-        if (r < 0)
-            service_refuse(request, FSM_PRECONDITION,
-                           "what uids this machine has could not be read: %s", err_text(r));
-        else
-            check->next(check->service, request, &check->overlap);
-    }
+    if (request && r < 0)
+        service_refuse(request, FSM_PRECONDITION,
+                       "what uids this machine has could not be read: %s", err_text(r));
+    else if (request)
+        check->next(check->pending.service, request, &check->overlap);
     overlap_done(&check->overlap);
     free(check);
-}
-
-static void check_forget(struct service_request *request)
-{
-    struct check *check = request->pending;
-
-    check->request = NULL;
 }
 
 static void with_overlap(struct service *service, struct service_request *request,
                          void (*next)(struct service *service, struct service_request *request,
                                       const struct overlap *overlap))
 {
-    struct check *check = calloc(1, sizeof *check);
+    struct check *check = service_pending_new(service, request, sizeof *check);
 
-    if (!check) {
-        service_refuse(request, -ENOMEM, NULL);
+    if (!check)
         return;
-    }
-    check->service = service;
-    check->request = request;
     check->next = next;
     memcpy(check->prefix, fsm_prefix(service_fsm(service)),
            strlen(fsm_prefix(service_fsm(service))) + 1);
-    request->pending = check;
-    request->cancel = check_forget;
     if (service->deps.offload(check_work, check_done, check, service->deps.offload_arg) < 0)
         check_done(-ENOMEM, check);
 }
@@ -235,35 +230,25 @@ static void create_checked(struct service *service, struct service_request *requ
 {
     const Xce__V1__CreatePoolRequest *message = (const Xce__V1__CreatePoolRequest *)
                                                     request->message;
+    auto_free struct terms *terms = read_terms(
+        request, message->settings, message->directory_ranges, message->n_directory_ranges);
     Xce__V1__Command command = XCE__V1__COMMAND__INIT;
     Xce__V1__CmdPoolCreate create = XCE__V1__CMD_POOL_CREATE__INIT;
-    Xce__V1__CmdPoolSettings settings;
     Xce__V1__CmdRange range = XCE__V1__CMD_RANGE__INIT;
-    struct ranges *directory = malloc(sizeof *directory);
-    struct err err = {{0}};
 
-    if (!directory) {
-        service_refuse(request, -ENOMEM, NULL);
+    if (!terms || !clear_range(request, overlap, message->range->first, message->range->last))
         return;
-    }
-    if (convert_settings(message->settings, &settings, &err) < 0 ||
-        convert_ranges(message->directory_ranges, message->n_directory_ranges, directory, &err) <
-            0) {
-        service_refuse(request, -EINVAL, "%s", err.text);
-    } else if (clear_range(request, overlap, message->range->first, message->range->last)) {
-        range.first = message->range->first;
-        range.last = message->range->last;
-        create.name = message->name;
-        create.range = &range;
-        create.directory_ranges = directory->pointers;
-        create.n_directory_ranges = message->n_directory_ranges;
-        create.directory_none = message->directory_none;
-        create.settings = &settings;
-        command.kind_case = XCE__V1__COMMAND__KIND_POOL_CREATE;
-        command.pool_create = &create;
-        service_propose(service, request, message->request, &command, replied_by_name);
-    }
-    free(directory);
+    range.first = message->range->first;
+    range.last = message->range->last;
+    create.name = message->name;
+    create.range = &range;
+    create.directory_ranges = terms->directory_ranges;
+    create.n_directory_ranges = message->n_directory_ranges;
+    create.directory_none = message->directory_none;
+    create.settings = &terms->settings;
+    command.kind_case = XCE__V1__COMMAND__KIND_POOL_CREATE;
+    command.pool_create = &create;
+    service_propose(service, request, message->request, &command, replied_by_name);
 }
 
 void service_pool_create(struct service *service, struct service_request *request)
@@ -354,32 +339,22 @@ void service_pool_list(struct service *service, struct service_request *request)
 static void propose_set(struct service *service, struct service_request *request)
 {
     const Xce__V1__SetPoolRequest *message = (const Xce__V1__SetPoolRequest *)request->message;
+    auto_free struct terms *terms = read_terms(
+        request, message->settings, message->directory_ranges, message->n_directory_ranges);
     Xce__V1__Command command = XCE__V1__COMMAND__INIT;
     Xce__V1__CmdPoolSet set = XCE__V1__CMD_POOL_SET__INIT;
-    Xce__V1__CmdPoolSettings settings;
-    struct ranges *directory = malloc(sizeof *directory);
-    struct err err = {{0}};
 
-    if (!directory) {
-        service_refuse(request, -ENOMEM, NULL);
+    if (!terms)
         return;
-    }
-    if (convert_settings(message->settings, &settings, &err) < 0 ||
-        convert_ranges(message->directory_ranges, message->n_directory_ranges, directory, &err) <
-            0) {
-        service_refuse(request, -EINVAL, "%s", err.text);
-    } else {
-        set.name = message->name;
-        set.settings = &settings;
-        set.last = message->last;
-        set.directory_ranges = directory->pointers;
-        set.n_directory_ranges = message->n_directory_ranges;
-        set.directory_none = message->directory_none;
-        command.kind_case = XCE__V1__COMMAND__KIND_POOL_SET;
-        command.pool_set = &set;
-        service_propose(service, request, message->request, &command, replied_by_name);
-    }
-    free(directory);
+    set.name = message->name;
+    set.settings = &terms->settings;
+    set.last = message->last;
+    set.directory_ranges = terms->directory_ranges;
+    set.n_directory_ranges = message->n_directory_ranges;
+    set.directory_none = message->directory_none;
+    command.kind_case = XCE__V1__COMMAND__KIND_POOL_SET;
+    command.pool_set = &set;
+    service_propose(service, request, message->request, &command, replied_by_name);
 }
 
 static void set_checked(struct service *service, struct service_request *request,

@@ -5,6 +5,7 @@
 
 #include "common/digest.h"
 #include "common/mem.h"
+#include "common/pb.h"
 #include "leased/engine/replica.h"
 #include "leased/service/internal.h"
 
@@ -15,48 +16,12 @@
 /* key, id, digest, issued_at, their tags and lengths: always one length byte at most 2 */
 #define REQUEST_ROOM (PRINCIPAL_KEY_MAX + REQUEST_ID_MAX + DIGEST_LEN + 32)
 
-/* Waits for the engine. request NULL: the caller has gone, the command goes its way. */
+/* Waits for the engine. */
 struct pending {
-    struct service *service;
-    struct service_request *request;
+    struct service_pending base;
     service_then_fn then;
     service_unary_fn query;
 };
-
-static void forget(struct service_request *request)
-{
-    struct pending *pending = request->pending;
-
-    pending->request = NULL;
-}
-
-static struct pending *pending_new(struct service *service, struct service_request *request)
-{
-    struct pending *pending = calloc(1, sizeof *pending);
-
-    if (!pending) {
-        service_refuse(request, -ENOMEM, NULL);
-        return NULL;
-    }
-    pending->service = service;
-    pending->request = request;
-    request->pending = pending;
-    request->cancel = forget;
-    return pending;
-}
-
-/* The request that pending waited for, if its caller is still there; pending is gone. */
-static struct service_request *pending_take(struct pending *pending)
-{
-    struct service_request *request = pending->request;
-
-    if (request) {
-        request->pending = NULL;
-        request->cancel = NULL;
-    }
-    free(pending);
-    return request;
-}
 
 /* The engine did. A replica may pass on what another one has said; of that one's disk we know nothing. */
 static void refuse(struct service *service, struct service_request *request, int r)
@@ -73,10 +38,11 @@ static void refuse(struct service *service, struct service_request *request, int
 static void proposed(int r, const struct fsm_outcome *outcome, void *arg)
 {
     struct pending *pending = arg;
-    struct service *service = pending->service;
+    struct service *service = pending->base.service;
     service_then_fn then = pending->then;
-    struct service_request *request = pending_take(pending);
+    struct service_request *request = service_settle(&pending->base);
 
+    free(pending);
     if (!request)
         return;
     if (r < 0) {
@@ -145,7 +111,7 @@ void service_propose(struct service *service, struct service_request *request,
     (void)xce__v1__command__pack(command, bytes + REQUEST_ROOM);
     head_len = pack_request(&request->principal, id, bytes + REQUEST_ROOM, body_len, bytes);
     memmove(bytes + REQUEST_ROOM - head_len, bytes, head_len);
-    pending = pending_new(service, request);
+    pending = service_pending_new(service, request, sizeof *pending);
     if (pending) {
         pending->then = then;
         engine_propose(service->deps.engine, bytes + REQUEST_ROOM - head_len, head_len + body_len,
@@ -166,7 +132,7 @@ void service_propose_for(struct service *service, struct service_request *reques
         return;
     }
     (void)xce__v1__command__pack(command, bytes);
-    pending = pending_new(service, request);
+    pending = service_pending_new(service, request, sizeof *pending);
     if (pending) {
         pending->then = then;
         engine_propose(service->deps.engine, bytes, len, proposed, pending);
@@ -193,10 +159,11 @@ void service_propose_own(struct service *service, Xce__V1__Command *command, eng
 static void confirmed(int r, void *arg)
 {
     struct pending *pending = arg;
-    struct service *service = pending->service;
+    struct service *service = pending->base.service;
     service_unary_fn query = pending->query;
-    struct service_request *request = pending_take(pending);
+    struct service_request *request = service_settle(&pending->base);
 
+    free(pending);
     if (!request)
         return;
     if (r < 0) {
@@ -210,10 +177,9 @@ static void confirmed(int r, void *arg)
 /* Messages of reads have a field of this name; common.proto says what it means. */
 static bool wants_stale(const ProtobufCMessage *message)
 {
-    const ProtobufCFieldDescriptor *field = protobuf_c_message_descriptor_get_field_by_name(
-        message->descriptor, "stale");
+    const protobuf_c_boolean *stale = pb_flag(message, "stale");
 
-    return field && *(const protobuf_c_boolean *)((const uint8_t *)message + field->offset);
+    return stale && *stale;
 }
 
 static void read_stale(struct service *service, struct service_request *request,
@@ -245,7 +211,7 @@ void service_read(struct service *service, struct service_request *request, serv
         query(service, request);
         return;
     }
-    pending = pending_new(service, request);
+    pending = service_pending_new(service, request, sizeof *pending);
     if (!pending)
         return;
     pending->query = query;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/mem.h"
 #include "common/text.h"
 #include "leased/fsm/fsm.h"
 
@@ -50,7 +51,8 @@ int report_members(Xce__V1__MemberReport *const *from, size_t n, Xce__V1__CmdMem
                    struct err *err)
 {
     /* One block: the pointers, then what they point to. */
-    Xce__V1__CmdMember **pointers = calloc(n ? n : 1, sizeof *pointers + sizeof **pointers);
+    auto_free Xce__V1__CmdMember **pointers = calloc(n ? n : 1,
+                                                     sizeof *pointers + sizeof **pointers);
     Xce__V1__CmdMember *items = (Xce__V1__CmdMember *)(void *)(pointers + n);
 
     if (!pointers)
@@ -58,10 +60,8 @@ int report_members(Xce__V1__MemberReport *const *from, size_t n, Xce__V1__CmdMem
     for (size_t i = 0; i < n; i++) {
         int r = check_words("members", i, &from[i]->reason, &from[i]->detail, err);
 
-        if (r < 0) {
-            free(pointers);
+        if (r < 0)
             return r;
-        }
         xce__v1__cmd_member__init(&items[i]);
         items[i].uid = from[i]->uid;
         items[i].epoch = from[i]->epoch;
@@ -70,7 +70,7 @@ int report_members(Xce__V1__MemberReport *const *from, size_t n, Xce__V1__CmdMem
         items[i].detail = from[i]->detail;
         pointers[i] = &items[i];
     }
-    *ret = pointers;
+    *ret = mem_take(pointers);
     return 0;
 }
 
@@ -78,7 +78,8 @@ int report_blocks(Xce__V1__BlockReport *const *from, size_t n, Xce__V1__CmdBlock
                   struct err *err)
 {
     /* One block, as above. */
-    Xce__V1__CmdBlock **pointers = calloc(n ? n : 1, sizeof *pointers + sizeof **pointers);
+    auto_free Xce__V1__CmdBlock **pointers = calloc(n ? n : 1,
+                                                    sizeof *pointers + sizeof **pointers);
     Xce__V1__CmdBlock *items = (Xce__V1__CmdBlock *)(void *)(pointers + n);
 
     if (!pointers)
@@ -86,17 +87,15 @@ int report_blocks(Xce__V1__BlockReport *const *from, size_t n, Xce__V1__CmdBlock
     for (size_t i = 0; i < n; i++) {
         int r = check_words("blocks", i, &from[i]->reason, &from[i]->detail, err);
 
-        if (r < 0) {
-            free(pointers);
+        if (r < 0)
             return r;
-        }
         xce__v1__cmd_block__init(&items[i]);
         items[i].uid = from[i]->uid;
         items[i].reason = from[i]->reason;
         items[i].detail = from[i]->detail;
         pointers[i] = &items[i];
     }
-    *ret = pointers;
+    *ret = mem_take(pointers);
     return 0;
 }
 
@@ -104,22 +103,21 @@ int report_epochs(Xce__V1__EpochReport *const *from, size_t n, Xce__V1__CmdEpoch
                   struct err *err)
 {
     /* One block, as above. */
-    Xce__V1__CmdEpoch **pointers = calloc(n ? n : 1, sizeof *pointers + sizeof **pointers);
+    auto_free Xce__V1__CmdEpoch **pointers = calloc(n ? n : 1,
+                                                    sizeof *pointers + sizeof **pointers);
     Xce__V1__CmdEpoch *items = (Xce__V1__CmdEpoch *)(void *)(pointers + n);
 
     if (!pointers)
         return -ENOMEM;
-    if (n > EPOCHS_MAX) {
-        free(pointers);
+    if (n > EPOCHS_MAX)
         return err_set(err, -EINVAL, "epochs: %zu of them, at most %u in a report", n, EPOCHS_MAX);
-    }
     for (size_t i = 0; i < n; i++) {
         xce__v1__cmd_epoch__init(&items[i]);
         items[i].uid = from[i]->uid;
         items[i].epoch = from[i]->epoch;
         pointers[i] = &items[i];
     }
-    *ret = pointers;
+    *ret = mem_take(pointers);
     return 0;
 }
 

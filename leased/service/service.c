@@ -136,6 +136,41 @@ void service_request_cancel(struct service_request *request)
     request->pending = NULL;
 }
 
+static void forget(struct service_request *request)
+{
+    ((struct service_pending *)request->pending)->request = NULL;
+}
+
+void service_pend(struct service_pending *pending, struct service *service,
+                  struct service_request *request)
+{
+    *pending = (struct service_pending){service, request};
+    request->pending = pending;
+    request->cancel = forget;
+}
+
+void *service_pending_new(struct service *service, struct service_request *request, size_t size)
+{
+    struct service_pending *pending = calloc(1, size);
+
+    if (pending)
+        service_pend(pending, service, request);
+    else
+        service_refuse(request, -ENOMEM, NULL);
+    return pending;
+}
+
+struct service_request *service_settle(const struct service_pending *pending)
+{
+    struct service_request *request = pending->request;
+
+    if (request) {
+        request->pending = NULL;
+        request->cancel = NULL;
+    }
+    return request;
+}
+
 static void answer(struct service_request *request, int r, const char *message,
                    const ProtobufCMessage *reply)
 {

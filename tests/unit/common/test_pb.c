@@ -48,6 +48,15 @@ static size_t pack_acquire(uint8_t ret[static 512])
     return xce__v1__acquire_request__pack(&request, ret);
 }
 
+static void pb_flag_finds_a_bool_by_its_name(void **state)
+{
+    Xce__V1__AcquireRequest request = XCE__V1__ACQUIRE_REQUEST__INIT;
+
+    assert_ptr_equal(pb_flag(&request.base, "wait"), &request.wait);
+    assert_null(pb_flag(&request.base, "leases"));
+    assert_null(pb_flag(&request.base, "stale"));
+}
+
 static void pb_unpack_gives_what_was_packed(void **state)
 {
     struct pb_arena arena;
@@ -343,6 +352,7 @@ static void pb_unpack_in_a_grown_arena_allocates_nothing(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(pb_flag_finds_a_bool_by_its_name),
         cmocka_unit_test(pb_unpack_gives_what_was_packed),
         cmocka_unit_test(pb_unpack_empty_message_is_fine),
         cmocka_unit_test(pb_check_table),
