@@ -261,18 +261,23 @@ void lease_end(struct fsm *fsm, struct lease *lease, enum end_cause cause, const
         lease_proved(fsm, lease);
 }
 
+static void unqueue_retired(struct fsm *fsm, struct lease *lease)
+{
+    if (lease->retired_before)
+        lease->retired_before->retired_after = lease->retired_after;
+    else
+        fsm->retired_first = lease->retired_after;
+    if (lease->retired_after)
+        lease->retired_after->retired_before = lease->retired_before;
+    else
+        fsm->retired_last = lease->retired_before;
+    lease->retired_before = lease->retired_after = NULL;
+}
+
 void lease_back(struct fsm *fsm, struct lease *lease)
 {
     if (lease->pub.state == LEASE_RETIRED) {
-        if (lease->retired_before)
-            lease->retired_before->retired_after = lease->retired_after;
-        else
-            fsm->retired_first = lease->retired_after;
-        if (lease->retired_after)
-            lease->retired_after->retired_before = lease->retired_before;
-        else
-            fsm->retired_last = lease->retired_before;
-        lease->retired_before = lease->retired_after = NULL;
+        unqueue_retired(fsm, lease);
         lease->pub.retired_revision = 0;
     }
     move(fsm, lease, LEASE_DRAINING);
@@ -323,14 +328,7 @@ void lease_free(struct fsm *fsm, struct lease *lease)
 
     assert(lease->pub.state == LEASE_RETIRED && lease->pub.retired_revision);
     oath_note(fsm, lease);
-    if (lease->retired_before)
-        lease->retired_before->retired_after = lease->retired_after;
-    else
-        fsm->retired_first = lease->retired_after;
-    if (lease->retired_after)
-        lease->retired_after->retired_before = lease->retired_before;
-    else
-        fsm->retired_last = lease->retired_before;
+    unqueue_retired(fsm, lease);
     timer_stop(lease);
     lease_count(lease, -1);
     pool->counts.quarantined -= lease->pub.quarantine != 0;

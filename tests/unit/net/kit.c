@@ -174,6 +174,12 @@ void kit_done(struct kit *kit)
     assert_int_equal(rmdir(kit->folder), 0);
 }
 
+struct call *kit_call(struct kit *kit, unsigned n)
+{
+    kit_until(kit, kit->n_calls >= n);
+    return &kit->calls[n - 1];
+}
+
 void kit_elapse(struct kit *kit, int64_t ms)
 {
     int64_t end = loop_now_fresh_ms() + ms;

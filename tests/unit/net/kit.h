@@ -73,6 +73,9 @@ void kit_open_server(struct kit *kit);
         }                                                                                          \
     } while (0)
 
+/* The server's n-th call, from 1, once it is there. */
+struct call *kit_call(struct kit *kit, unsigned n);
+
 /* Run the loop for a while: for what must not happen. */
 void kit_elapse(struct kit *kit, int64_t ms);
 

@@ -28,13 +28,6 @@ static int teardown(void **state)
     return 0;
 }
 
-/* The server's newest call, once it is there. */
-static struct call *newest(unsigned n)
-{
-    kit_until(&kit, kit.n_calls >= n);
-    return &kit.calls[n - 1];
-}
-
 static void send_text(struct call *call, const char *text)
 {
     assert_in_range(grpc_call_send(call->grpc, (const uint8_t *)text, strlen(text)), 0, GRPC_FULL);
@@ -94,7 +87,7 @@ static void grpc_error_carries_its_text(void **state)
 
     (void)state;
     kit_unary(&kit, channel, "/k/stream", 0, "", 0, &answer);
-    finish(newest(1), GRPC_NOT_FOUND, "no löase 100%");
+    finish(kit_call(&kit, 1), GRPC_NOT_FOUND, "no löase 100%");
     kit_until(&kit, answer.n_end);
     assert_int_equal(answer.status, GRPC_NOT_FOUND);
     assert_string_equal(answer.message, "no löase 100%");
@@ -110,7 +103,7 @@ static void grpc_first_finish_wins_and_sending_after_it_fails(void **state)
 
     (void)state;
     kit_unary(&kit, channel, "/k/stream", 0, "", 0, &answer);
-    call = newest(1);
+    call = kit_call(&kit, 1);
     finish(call, GRPC_ABORTED, "first");
     grpc_call_finish(call->grpc, GRPC_OK, NULL);
     assert_int_equal(grpc_call_send(call->grpc, (const uint8_t *)"x", 1), -EPIPE);
@@ -130,7 +123,7 @@ static void grpc_stream_of_messages_comes_in_order(void **state)
 
     (void)state;
     kit_start(&kit, channel, "/k/bidi", 0, &answer);
-    call = newest(1);
+    call = kit_call(&kit, 1);
     for (char c = 'a'; c <= 'z'; c++) {
         uint8_t *message = grpc_message_new(10);
 
@@ -159,7 +152,7 @@ static void grpc_finish_before_the_client_is_done_ends_both(void **state)
 
     (void)state;
     kit_start(&kit, channel, "/k/bidi", 0, &answer);
-    call = newest(1);
+    call = kit_call(&kit, 1);
     send_text(call, "last");
     finish(call, GRPC_FAILED_PRECONDITION, "enough");
     kit_until(&kit, answer.n_messages);
@@ -212,14 +205,14 @@ static void grpc_unary_answer_is_exactly_one_message(void **state)
 
     (void)state;
     kit_unary(&kit, channel, "/k/stream", 0, "", 0, &none);
-    finish(newest(1), GRPC_OK, NULL);
+    finish(kit_call(&kit, 1), GRPC_OK, NULL);
     kit_unary(&kit, channel, "/k/stream", 0, "", 0, &two);
-    call = newest(2);
+    call = kit_call(&kit, 2);
     send_text(call, "a");
     send_text(call, "b");
     finish(call, GRPC_OK, NULL);
     kit_unary(&kit, channel, "/k/stream", 0, "", 0, &error);
-    finish(newest(3), GRPC_INTERNAL, "an error needs none");
+    finish(kit_call(&kit, 3), GRPC_INTERNAL, "an error needs none");
     kit_until(&kit, none.n_end && two.n_end && error.n_end);
     assert_int_equal(none.status, GRPC_UNIMPLEMENTED);
     assert_int_equal(two.status, GRPC_UNIMPLEMENTED);
@@ -267,7 +260,7 @@ static void grpc_metadata_is_found_by_key(void **state)
     (void)state;
     kit.metadata = metadata;
     kit_start(&kit, channel, "/k/bidi", 0, &answer);
-    call = newest(1);
+    call = kit_call(&kit, 1);
     assert_string_equal(grpc_call_metadata(call->grpc, "x-forwarded-user"), "uid:7");
     assert_string_equal(grpc_call_metadata(call->grpc, "x-empty"), "");
     assert_string_equal(grpc_call_metadata(call->grpc, "x-last"), "z");
@@ -295,7 +288,7 @@ static void grpc_deadline_ends_both_ends(void **state)
 
     (void)state;
     kit_unary(&kit, channel, "/k/stream", 60, "", 0, &answer);
-    call = newest(1);
+    call = kit_call(&kit, 1);
     assert_in_range(call->deadline_ms, begin + 30, begin + 2000);
     kit_until(&kit, answer.n_end && call->n_end);
     assert_int_equal(answer.status, GRPC_DEADLINE_EXCEEDED);
@@ -313,7 +306,7 @@ static void grpc_cancel_ends_both_ends(void **state)
 
     (void)state;
     kit_unary(&kit, channel, "/k/stream", 0, "", 0, &answer);
-    call = newest(1);
+    call = kit_call(&kit, 1);
     grpc_request_cancel(answer.grpc);
     assert_int_equal(answer.n_end, 0);
     kit_until(&kit, answer.n_end && call->n_end);
@@ -345,7 +338,7 @@ static void grpc_closing_the_channel_cancels_its_requests(void **state)
     (void)state;
     for (int i = 0; i < 10; i++)
         kit_unary(&kit, channel, "/k/stream", 1000, "", 0, &answers[i]);
-    (void)newest(10);
+    (void)kit_call(&kit, 10);
     kit_close_channel(&kit, channel);
     for (int i = 0; i < 10; i++) {
         assert_int_equal(answers[i].n_end, 1);

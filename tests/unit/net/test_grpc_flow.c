@@ -42,12 +42,6 @@ static int teardown(void **state)
     return 0;
 }
 
-static struct call *newest(unsigned n)
-{
-    kit_until(&kit, kit.n_calls >= n);
-    return &kit.calls[n - 1];
-}
-
 /* Send until told to wait; how many. */
 static unsigned server_fills(struct call *call, unsigned most)
 {
@@ -121,7 +115,7 @@ static void grpc_slow_client_stops_the_server_and_gets_all_in_the_end(void **sta
 
     (void)state;
     kit_start(&kit, channel, "/k/bidi", 0, &slow);
-    call = newest(1);
+    call = kit_call(&kit, 1);
     grpc_request_pause(slow.grpc);
     sent = server_sends(call, MANY);
     /* The window (1 MiB), the queue (1 MiB) and one message more. */
@@ -151,7 +145,7 @@ static void grpc_slow_server_stops_the_client_and_gets_all_in_the_end(void **sta
 
     (void)state;
     kit_start(&kit, channel, "/k/pause", 0, &slow);
-    call = newest(1);
+    call = kit_call(&kit, 1);
     sent = client_sends(&slow, MANY);
     assert_in_range(sent, 105, 220);
     assert_int_equal(call->n_messages, 0);
@@ -177,7 +171,7 @@ static void grpc_paused_call_keeps_what_came_and_the_half_close(void **state)
 
     (void)state;
     kit_unary(&kit, channel, "/k/slow", 0, "late", 4, &answer);
-    call = newest(1);
+    call = kit_call(&kit, 1);
     kit_elapse(&kit, 20);
     assert_int_equal(call->n_messages + call->n_half_closed, 0);
     grpc_call_resume(call->grpc);
@@ -197,7 +191,7 @@ static void grpc_paused_request_gets_its_messages_before_the_end(void **state)
 
     (void)state;
     kit_start(&kit, channel, "/k/bidi", 0, &answer);
-    call = newest(1);
+    call = kit_call(&kit, 1);
     grpc_request_pause(answer.grpc);
     grpc_request_half_close(answer.grpc);
     assert_int_equal(server_fills(call, 5), 5);
@@ -220,7 +214,7 @@ static void grpc_paused_streams_beyond_the_windows_do_not_hang_the_others(void *
     (void)state;
     for (unsigned i = 0; i < 4; i++) {
         kit_start(&kit, channel, "/k/pause", 0, &slow[i]);
-        (void)newest(i + 1);
+        (void)kit_call(&kit, i + 1);
         (void)client_sends(&slow[i], MANY);
     }
     kit_ask(&kit, channel, "/k/echo", "quick", &quick);
@@ -247,7 +241,7 @@ static void grpc_many_slow_streams_share_one_bound(void **state)
         kit_start(&kit, channel, "/k/bidi", 0, &slow[i]);
         grpc_request_pause(slow[i].grpc);
     }
-    (void)newest(STREAMS);
+    (void)kit_call(&kit, STREAMS);
     before = mallinfo2().uordblks;
     for (unsigned i = 0; i < STREAMS; i++)
         all += server_fills(&kit.calls[i], MANY);
@@ -276,7 +270,7 @@ static void grpc_big_stream_does_not_hold_up_small_answers(void **state)
 
     (void)state;
     kit_start(&kit, channel, "/k/bidi", 0, &big);
-    call = newest(1);
+    call = kit_call(&kit, 1);
     for (unsigned i = 0; i < 100; i++) {
         unsigned before = big.n_messages;
 
@@ -342,7 +336,7 @@ static void grpc_waiting_request_that_is_cancelled_was_not_sent(void **state)
     init(&limits);
     channel = kit_channel(&kit, NULL);
     kit_start(&kit, channel, "/k/bidi", 0, &first);
-    (void)newest(1);
+    (void)kit_call(&kit, 1);
     kit_unary(&kit, channel, "/k/echo", 50, "x", 1, &second);
     kit_until(&kit, second.n_end);
     assert_int_equal(second.status, GRPC_DEADLINE_EXCEEDED);
@@ -405,7 +399,7 @@ static void grpc_idle_limit_spares_connections_with_a_call(void **state)
     init(&limits);
     channel = kit_channel(&kit, NULL);
     kit_start(&kit, channel, "/k/bidi", 0, &answer);
-    call = newest(1);
+    call = kit_call(&kit, 1);
     kit_elapse(&kit, 150);
     assert_int_equal(answer.n_end, 0);
     grpc_call_finish(call->grpc, GRPC_OK, NULL);
@@ -441,7 +435,7 @@ static void grpc_close_cuts_what_does_not_end(void **state)
 
     (void)state;
     kit_unary(&kit, channel, "/k/stream", 0, "x", 1, &answer);
-    (void)newest(1);
+    (void)kit_call(&kit, 1);
     kit_close_server(&kit, 60);
     assert_true(loop_now_fresh_ms() >= begin + 60);
     assert_int_equal(kit.calls[0].n_end, 1);
@@ -465,7 +459,7 @@ static void grpc_close_waits_for_a_call_and_refuses_new_ones(void **state)
 
     (void)state;
     kit_start(&kit, channel, "/k/bidi", 0, &answer);
-    call = newest(1);
+    call = kit_call(&kit, 1);
     grpc_server_close(kit.server, 10000, set_true, &closed);
     kit.server = NULL;
     kit_elapse(&kit, 20);
