@@ -40,18 +40,25 @@ static bool number_parse(const char *text, uint64_t *ret)
     return errno == 0 && end[strspn(end, " \t\r\n")] == '\0';
 }
 
+/* NULL: there is nothing to be read; that it can not be is told of. */
+static FILE *file_open(const char *path, uint32_t first, struct collide_answer *ret)
+{
+    FILE *file = fopen(path, "re");
+
+    if (!file && errno != ENOENT)
+        collide_add(ret, first, REASON_SCAN_FAILED, true, "%s: %s", path, err_text(errno));
+    return file;
+}
+
 /* "name:first:count" */
 static void id_map_look(const char *path, uint32_t first, uint32_t last, struct collide_answer *ret)
 {
     auto_free char *line = NULL;
-    auto_fclose FILE *file = fopen(path, "re");
+    auto_fclose FILE *file = file_open(path, first, ret);
     size_t cap = 0;
 
-    if (!file) {
-        if (errno != ENOENT)
-            collide_add(ret, first, REASON_SCAN_FAILED, true, "%s: %s", path, err_text(errno));
+    if (!file)
         return;
-    }
     while (getline(&line, &cap, file) > 0) {
         char *rest = line;
         const char *name = strsep(&rest, ":"), *from = strsep(&rest, ":");
@@ -94,14 +101,11 @@ static void login_defs_look(const char *path, uint32_t first, uint32_t last,
         {"SUB_UID_MIN", "SUB_UID_MAX"}, {"SUB_GID_MIN", "SUB_GID_MAX"},
     };
     auto_free char *line = NULL;
-    auto_fclose FILE *file = fopen(path, "re");
+    auto_fclose FILE *file = file_open(path, first, ret);
     size_t cap = 0;
 
-    if (!file) {
-        if (errno != ENOENT)
-            collide_add(ret, first, REASON_SCAN_FAILED, true, "%s: %s", path, err_text(errno));
+    if (!file)
         return;
-    }
     while (getline(&line, &cap, file) > 0) {
         char *rest = line + strspn(line, " \t"), *key = strsep(&rest, " \t");
         if (*key != '#' && rest)

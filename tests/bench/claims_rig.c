@@ -64,14 +64,14 @@ static ProtobufCBinaryData bytes_of(const char *text)
 
 /* ---- programs ---- */
 
-static pid_t start_program(const struct rig *rig, const char *program, const char *name)
+pid_t rig_spawn(const char *build, const char *program, const char *folder, const char *name)
 {
     char path[PATH_MAX], config[PATH_MAX], log[PATH_MAX];
     pid_t parent = getpid(), pid;
 
-    (void)snprintf(path, sizeof path, "%s/%s", rig->build, program);
-    (void)snprintf(config, sizeof config, "%s/%s.conf", rig->folder, name);
-    (void)snprintf(log, sizeof log, "%s/%s.log", rig->folder, name);
+    (void)snprintf(path, sizeof path, "%s/%s", build, program);
+    (void)snprintf(config, sizeof config, "%s/%s.conf", folder, name);
+    (void)snprintf(log, sizeof log, "%s/%s.log", folder, name);
     pid = fork();
     if (pid < 0)
         rig_die("fork", strerror(errno));
@@ -243,7 +243,7 @@ void rig_start(struct rig *rig, uint32_t first, uint32_t n_uids)
                    "LogLevel = warning\n",
                    rig->folder, rig->folder);
     write_config(rig, "leased", text);
-    rig->leased = start_program(rig, "leased/leased", "leased");
+    rig->leased = rig_spawn(rig->build, "leased/leased", rig->folder, "leased");
     must(grpc_channel_new(rig->loop, rig->target, NULL, &rig->control), "channel");
     rig_until(rig, serves, 20, "leased to serve");
     make_pool(rig, first, n_uids);
@@ -441,7 +441,7 @@ void rig_noded(struct rig *rig)
                    "StateDir = %s/noded\nNscd =\nLogLevel = warning\n",
                    rig->target, rig->folder, rig->folder);
     write_config(rig, "noded", text);
-    rig->noded = start_program(rig, "noded/noded", "noded");
+    rig->noded = rig_spawn(rig->build, "noded/noded", rig->folder, "noded");
     rig_until(rig, node_ready, 30, "noded to be ready");
 }
 

@@ -36,6 +36,9 @@ void rig_start(struct rig *rig, uint32_t first, uint32_t n_uids);
 /* The same for a leased that somebody else runs: only calls, and the node. Instead of rig_init; ends with rig_stop. */
 void rig_attach(struct rig *rig, const char *target, struct loop *loop);
 
+/* A program of that build folder ("leased/leased") with the config and log of that name in folder. It ends with us. */
+pid_t rig_spawn(const char *build, const char *program, const char *folder, const char *name);
+
 /* A port of loopback that is nobody's now. */
 unsigned rig_free_port(void);
 

@@ -95,34 +95,12 @@ static void write_config(const struct cluster *cluster, unsigned replica)
         rig_die(path, strerror(errno));
 }
 
-/* A daemon with the config and log of that name. */
-static pid_t start(const struct cluster *cluster, const char *daemon, const char *name)
-{
-    char program[300], config[320], log[320];
-    pid_t parent = getpid(), pid;
-
-    (void)snprintf(program, sizeof program, "%s/%s/%s", cluster->build, daemon, daemon);
-    (void)snprintf(config, sizeof config, "%s/%s.conf", cluster->folder, name);
-    (void)snprintf(log, sizeof log, "%s/%s.log", cluster->folder, name);
-    pid = fork();
-    if (pid < 0)
-        rig_die("fork", strerror(errno));
-    if (pid > 0)
-        return pid;
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
-        _exit(126);
-    (void)dup2(open(log, O_WRONLY | O_CREAT | O_APPEND, 0600), STDERR_FILENO);
-    (void)dup2(STDERR_FILENO, STDOUT_FILENO);
-    (void)execl(program, program, "--config", config, NULL);
-    _exit(127);
-}
-
 void cluster_restart(struct cluster *cluster, unsigned replica)
 {
     char name[8];
 
     name_of(replica, name);
-    cluster->pids[replica] = start(cluster, "leased", name);
+    cluster->pids[replica] = rig_spawn(cluster->build, "leased/leased", cluster->folder, name);
 }
 
 void cluster_kill(struct cluster *cluster, unsigned replica)
@@ -218,7 +196,7 @@ pid_t cluster_noded(const struct cluster *cluster, unsigned first, const char *n
     (void)snprintf(ca, sizeof ca, "%s/ca", cluster->folder);
     leasectl(cluster, "cert", "issue", "node", node, "--ca", ca, "--out", cluster->folder, NULL);
     write_noded_config(cluster, first, node);
-    return start(cluster, "noded", node);
+    return rig_spawn(cluster->build, "noded/noded", cluster->folder, node);
 }
 
 bool cluster_node_ready(const struct cluster *cluster, const char *node)

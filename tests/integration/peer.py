@@ -89,43 +89,16 @@ class Client:
             settings=pool.PoolSettings(**settings)), request_id), timeout=20)
 
 
-class Leased:
-    """A leased of its own: start, kill, stop; its folder goes with it."""
+class Daemon:
+    """What a leased and a noded have in common: a process, once it has started, and a log."""
 
-    def __init__(self, config="", folder=None, preload=()):
-        self.folder = folder or tempfile.mkdtemp(prefix="xce-leased.")
-        self.mine = folder is None
-        self.socket = os.path.join(self.folder, "leased.sock")
-        self.state = os.path.join(self.folder, "state")
-        self.conf = os.path.join(self.folder, "leased.conf")
-        self.log = os.path.join(self.folder, "leased.log")
-        self.preload = list(preload)
-        self.process = None
-        os.chmod(self.folder, 0o755)
-        with open(self.conf, "w") as f:
-            f.write("[leased]\nSocket = %s\nStateDir = %s\nGrace = 0s\n%s\n" % (self.socket, self.state, config))
-
-    def start(self, wait=True):
-        with open(self.log, "ab") as log:
-            self.process = subprocess.Popen(self.preload + [os.path.join(BUILD, "leased/leased"), "--config", self.conf],
-                                            stderr=log, stdout=log)
-        if wait:
-            until(self.answers, what="leased to serve", seconds=20, alive=self.process)
-        return self
+    process = None
+    log = None
 
     def said(self):
         """Its log so far."""
         with open(self.log, errors="replace") as f:
             return f.read()
-
-    def answers(self):
-        import socket
-        with socket.socket(socket.AF_UNIX) as s:
-            try:
-                s.connect(self.socket)
-                return True
-            except OSError:
-                return False
 
     def kill(self):
         self.process.send_signal(signal.SIGKILL)
@@ -141,6 +114,39 @@ class Leased:
                 self.kill()
                 raise
         return self.process.returncode if self.process else None
+
+
+class Leased(Daemon):
+    """A leased of its own: start, kill, stop; its folder goes with it."""
+
+    def __init__(self, config="", folder=None, preload=()):
+        self.folder = folder or tempfile.mkdtemp(prefix="xce-leased.")
+        self.mine = folder is None
+        self.socket = os.path.join(self.folder, "leased.sock")
+        self.state = os.path.join(self.folder, "state")
+        self.conf = os.path.join(self.folder, "leased.conf")
+        self.log = os.path.join(self.folder, "leased.log")
+        self.preload = list(preload)
+        os.chmod(self.folder, 0o755)
+        with open(self.conf, "w") as f:
+            f.write("[leased]\nSocket = %s\nStateDir = %s\nGrace = 0s\n%s\n" % (self.socket, self.state, config))
+
+    def start(self, wait=True):
+        with open(self.log, "ab") as log:
+            self.process = subprocess.Popen(self.preload + [os.path.join(BUILD, "leased/leased"), "--config", self.conf],
+                                            stderr=log, stdout=log)
+        if wait:
+            until(self.answers, what="leased to serve", seconds=20, alive=self.process)
+        return self
+
+    def answers(self):
+        import socket
+        with socket.socket(socket.AF_UNIX) as s:
+            try:
+                s.connect(self.socket)
+                return True
+            except OSError:
+                return False
 
     def client(self):
         return Client("unix:" + self.socket)

@@ -23,7 +23,7 @@ LONG = os.environ.get("XCE_TEST_LONG") == "1"
 libc = ctypes.CDLL(None, use_errno=True)
 
 
-class Noded:
+class Noded(peer.Daemon):
     """A noded of its own, beside a leased."""
 
     def __init__(self, leased, more="", name="n1"):
@@ -31,7 +31,6 @@ class Noded:
         self.runtime, self.state = os.path.join(self.folder, "run"), os.path.join(self.folder, "state")
         self.conf, self.log = os.path.join(self.folder, "noded.conf"), os.path.join(self.folder, "noded.log")
         self.map = os.path.join(self.runtime, "uidmap")
-        self.process = None
         os.makedirs(self.runtime, exist_ok=True)
         with open(self.conf, "w") as f:
             f.write("[noded]\nServer = unix:%s\nNode = %s\nRuntimeDir = %s\nStateDir = %s\nGuard = 500ms\nLogLevel = debug\n%s\n"
@@ -48,24 +47,6 @@ class Noded:
         done = subprocess.run([os.path.join(peer.BUILD, "noded/noded"), "--config", self.conf], capture_output=True,
                               text=True, timeout=30)
         return done.returncode, done.stderr
-
-    def said(self):
-        with open(self.log, errors="replace") as f:
-            return f.read()
-
-    def kill(self):
-        self.process.send_signal(signal.SIGKILL)
-        self.process.wait()
-
-    def stop(self):
-        if self.process and self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-            try:
-                self.process.wait(timeout=20)
-            except subprocess.TimeoutExpired:
-                self.kill()
-                raise
-        return self.process.returncode if self.process else None
 
     def record(self, uid):
         """(epoch, state, flags) as the map has it, None without one. Offsets: xce/map.h."""
@@ -215,9 +196,8 @@ class NodedTest(unittest.TestCase):
         self.assertEqual(len(set(seen)), COUNT)
         self.assertEqual(lease.epoch, first.epoch + 1)
 
-    def test_dirty_until_the_last_thing_goes(self):
-        self.begin()
-        lease = self.acquire()
+    def release_with_shared_memory(self, lease):
+        """The uid has a segment that stays for as long as it is attached here: the address, for shmdt."""
         shm = libc.shmget(0, 4096, 0o600)
         libc.shmat.restype = ctypes.c_void_p
         libc.shmdt.argtypes = [ctypes.c_void_p]
@@ -226,6 +206,12 @@ class NodedTest(unittest.TestCase):
         self.assertEqual(libc.shmctl(shm, 1, buffer), 0)
         self.client.release(lease)
         peer.until(lambda: self.member(lease).reason == "ipc-shm", what="a dirty report")
+        return at
+
+    def test_dirty_until_the_last_thing_goes(self):
+        self.begin()
+        lease = self.acquire()
+        at = self.release_with_shared_memory(lease)
         self.assertTrue(self.lease(lease).quarantined)
         self.assertEqual(libc.shmdt(at), 0)
         self.free(lease)
@@ -234,14 +220,7 @@ class NodedTest(unittest.TestCase):
         """Sweeps of what is dirty come at growing intervals; the guard does not wait for them."""
         self.begin()
         lease = self.acquire()
-        shm = libc.shmget(0, 4096, 0o600)
-        libc.shmat.restype = ctypes.c_void_p
-        libc.shmdt.argtypes = [ctypes.c_void_p]
-        at = libc.shmat(shm, None, 0)
-        buffer = struct.pack("<iIIIIHHHHQQ", 0, lease.uid, lease.uid, 0, 0, 0o600, 0, 0, 0, 0, 0) + bytes(200)
-        self.assertEqual(libc.shmctl(shm, 1, buffer), 0)
-        self.client.release(lease)
-        peer.until(lambda: self.member(lease).reason == "ipc-shm", what="a dirty report")
+        at = self.release_with_shared_memory(lease)
         time.sleep(4)  # the next sweeps are 4 s apart and more
         for _ in range(3):
             self.killed(self.run_as(lease.uid, "sleep", "1000"), 3)
