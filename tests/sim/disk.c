@@ -127,6 +127,9 @@ const struct disk_entry *disk_find(const struct replica *r, raft_index index)
     for (const struct disk_work *work = r->work; work; work = work->next) {
         const struct raft_entry *entry;
 
+        if ((work->kind == DISK_TRUNCATE && index >= work->index) ||
+            (work->kind == DISK_PUT && work->trailing == 0))
+            found.bytes = NULL; /* it is another story */
         if (work->kind != DISK_APPEND || index < work->index || index >= work->index + work->n)
             continue;
         entry = &work->entries[index - work->index];
