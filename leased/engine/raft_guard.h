@@ -1,6 +1,6 @@
 /* What C-Raft 0.22.1 gets wrong with messages, kept away from it: a look at each before it is received and before it is sent.
  * Used by whoever stands between the library and its raft_io; the simulator (tests/sim) uses the same code, has found most of
- * this, and finds 1, 3, 5, 9, 11, 12, 14 and 15 again when they are taken out (tests/sim/broken). Pure: no loop, no file, no clock.
+ * this, and finds 1, 3, 5, 9, 12, 14 and 15 again when they are taken out (tests/sim/broken). Pure: no loop, no file, no clock.
  *
  * 1. A snapshot that arrives while this replica writes one of its own is kept waiting by the library; until then its log in
  *    memory is one that the leader has replaced. If the commit index moves meanwhile, entries that nobody has agreed to are
