@@ -12,6 +12,7 @@ import sys
 import tempfile
 import threading
 import time
+import unittest
 
 import grpc
 
@@ -255,6 +256,38 @@ class Node:
         self.up.put(None)
         self.call.cancel()
         self.thread.join(10)
+
+
+class LeasedCase(unittest.TestCase):
+    """A leased with quick nodes, and a client of it."""
+
+    config = "Heartbeat = 100ms\nLostAfter = 2s"
+
+    def setUp(self):
+        self.leased = Leased(self.config).__enter__()
+        self.addCleanup(self.leased.__exit__, None, None, None)
+        self.client = self.leased.client()
+        self.addCleanup(self.client.close)
+        self.nodes = []
+
+    def tearDown(self):
+        for node in self.nodes:
+            node.close()
+
+    def node(self, name="n1", **more):
+        node = Node(self.client, name, **more).wait(lambda n: n.welcome, what="welcome")
+        self.nodes.append(node)
+        until(lambda: self.node_state(name) == 1, what="node ready")
+        return node
+
+    def node_state(self, name):
+        nodes = self.client.node.List(self.client.m["node"].ListNodesRequest(), timeout=5).nodes
+        return {n.node: n.state for n in nodes}.get(name)
+
+    def pool(self, **more):
+        settings = dict(cooldown_ms=1000, ready_timeout_ms=2000)
+        settings.update(more)
+        return self.client.create_pool(**settings).pool
 
 
 def until(condition, seconds=15, what="", alive=None):

@@ -12,36 +12,9 @@ import peer
 
 FIRST = 2013265920
 GRANTED, ACTIVE, DRAINING, NORMALISING, COOLING, RETIRED, FREE = range(1, 8)
-CONFIG = "Heartbeat = 100ms\nLostAfter = 2s"
 
 
-class LeasedTest(unittest.TestCase):
-    def setUp(self):
-        self.leased = peer.Leased(CONFIG).__enter__()
-        self.addCleanup(self.leased.__exit__, None, None, None)
-        self.client = self.leased.client()
-        self.addCleanup(self.client.close)
-        self.nodes = []
-
-    def tearDown(self):
-        for node in self.nodes:
-            node.close()
-
-    def node(self, name="n1", **more):
-        node = peer.Node(self.client, name, **more).wait(lambda n: n.welcome, what="welcome")
-        self.nodes.append(node)
-        peer.until(lambda: self.node_state(name) == 1, what="node ready")
-        return node
-
-    def node_state(self, name):
-        nodes = self.client.node.List(self.client.m["node"].ListNodesRequest(), timeout=5).nodes
-        return {n.node: n.state for n in nodes}.get(name)
-
-    def pool(self, **more):
-        settings = dict(cooldown_ms=1000, ready_timeout_ms=2000)
-        settings.update(more)
-        return self.client.create_pool(**settings).pool
-
+class LeasedTest(peer.LeasedCase):
     def state(self, lease):
         status = None
         try:

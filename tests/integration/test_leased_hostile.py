@@ -14,38 +14,17 @@ import peer
 
 FIRST = 2013265920
 LAST_U32 = 4294967295
-CONFIG = "Heartbeat = 100ms\nLostAfter = 2s"
 
 
-class HostileTest(unittest.TestCase):
+class HostileTest(peer.LeasedCase):
     def setUp(self):
-        self.leased = peer.Leased(CONFIG).__enter__()
-        self.addCleanup(self.leased.__exit__, None, None, None)
-        self.client = self.leased.client()
-        self.addCleanup(self.client.close)
+        super().setUp()
         self.m = self.client.m
-        self.nodes = []
 
     def tearDown(self):
-        for node in self.nodes:
-            node.close()
+        super().tearDown()
         if self.leased.process.poll() is None:
             self.assertEqual(self.leased.stop(), 0, "it ends in order")
-
-    def node(self, name="n1", **more):
-        node = peer.Node(self.client, name, **more).wait(lambda n: n.welcome, what="welcome")
-        self.nodes.append(node)
-        peer.until(lambda: self.node_state(name) == 1, what="node ready")
-        return node
-
-    def node_state(self, name):
-        nodes = self.client.node.List(self.m["node"].ListNodesRequest(), timeout=5).nodes
-        return {n.node: n.state for n in nodes}.get(name)
-
-    def pool(self, **more):
-        settings = dict(cooldown_ms=1000, ready_timeout_ms=2000)
-        settings.update(more)
-        return self.client.create_pool(**settings).pool
 
     def as_nobody(self, code):
         script = ("import sys; sys.path.insert(0, %r); import peer; c = peer.Client('unix:%s'); m = c.m\n%s"
