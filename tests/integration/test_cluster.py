@@ -15,9 +15,11 @@ import replicas
 class Cluster(replicas.Cluster):
     def test_three_replicas_serve_each_request(self):
         self.form()
+        # Each says what it knows itself: the last change may still be on its way.
+        peer.until(lambda: {m["role"] for m in self.replicas[1].status()["members"]} == {"voter"},
+                   what="c2 to know that all vote")
         status = self.replicas[1].status()
         self.assertEqual([m["name"] for m in status["members"]], ["c1", "c2", "c3"])
-        self.assertEqual({m["role"] for m in status["members"]}, {"voter"})
         self.assertEqual(status["self"], "c2")
         leases = [self.acquire(r, b"job-" + r.name.encode()) for r in self.replicas]
         self.assertEqual(len({lease.uid for lease in leases}), 3)
