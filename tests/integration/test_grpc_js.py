@@ -27,10 +27,11 @@ def modules():
     found = os.path.join(folder, "node_modules")
     if not os.path.isdir(os.path.join(found, "@grpc/proto-loader")):
         os.makedirs(folder, exist_ok=True)
-        run = subprocess.run(["npm", "install", "--prefix", folder, "--no-audit", "--no-fund", "--ignore-scripts", "--silent",
-                              *WANTED], capture_output=True, text=True, timeout=120)
-        if run.returncode:
-            raise unittest.SkipTest("skip: npm can not get %s" % " and ".join(WANTED))
+        try:
+            subprocess.run(["npm", "install", "--prefix", folder, "--no-audit", "--no-fund", "--ignore-scripts", "--silent",
+                            *WANTED], capture_output=True, timeout=120, check=True)
+        except subprocess.SubprocessError as error:
+            raise unittest.SkipTest("skip: npm can not get %s" % " and ".join(WANTED)) from error
     return found
 
 
