@@ -97,7 +97,9 @@ static void disk_recv(struct raft_io *io, struct raft_message *message)
     }
     if (!raft_guard_recv(guard, &replica->raft, message))
         return;
+    replica->disk.received = message;
     replica->disk.recv(io, message);
+    replica->disk.received = NULL;
     raft_guard_settle(guard, &replica->raft);
     replica_observe(replica);
 }
@@ -122,10 +124,19 @@ static int disk_start(struct raft_io *io, unsigned msecs, raft_io_tick_cb tick,
 
 /* ---- term and vote ---- */
 
+/* What came with the message may be freed already, and on a failure the library frees it (again): rather a leak. */
+static void keep_batch(struct raft_message *message)
+{
+    if (message && message->type == RAFT_APPEND_ENTRIES && message->append_entries.n_entries > 0)
+        message->append_entries.entries[0].batch = NULL;
+}
+
 static int fall_silent(struct replica *replica, int rv)
 {
-    if (rv != 0)
-        replica_give_up(replica, "term and vote cannot be written");
+    if (rv == 0)
+        return 0;
+    keep_batch(replica->disk.received);
+    replica_give_up(replica, "term and vote cannot be written");
     return rv;
 }
 

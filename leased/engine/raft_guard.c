@@ -204,6 +204,9 @@ void raft_guard_settle(struct raft_guard *guard, struct raft *raft)
     guard->refusing = false;
     take_vote_back(guard, raft);
     end_change(guard, raft);
+    /* Applied, so agreed on: by a snapshot that bears the list of before. */
+    if (!raft_guard_may_snapshot(raft))
+        settle_members(guard, raft);
     if (raft->state != RAFT_LEADER || raft->legacy.prev_state == RAFT_LEADER)
         return;
     raft->legacy.prev_state = RAFT_LEADER;

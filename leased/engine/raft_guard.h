@@ -35,7 +35,8 @@
  *    that bears old ones sends nothing to a newer member and counts too few as a majority. Entries from a change on are cut
  *    from a message unless it comes first and no other waits; the leader sends them again. One that waits is noted once it
  *    is known that the leader has it, too: it was agreed on before the next was written, and who has just been elected may
- *    not get further without us. No snapshot is taken while a change has been applied and not been noted.
+ *    not get further without us. No snapshot is taken while a change has been applied and not been noted;
+ *    one that a snapshot of a replica without these cares has left so is noted.
  * 10. Entries that are loaded at the start lie in one piece of memory for each file, which is freed when the last of them has
  *    left the log (logRelease) even if a message that waits still holds some: what is sent is then whatever has come to lie
  *    there, and the follower keeps it. Each gets memory of its own.

@@ -45,6 +45,7 @@ struct raft_disk {
     unsigned n_gets;            /* that are being read */
 
     struct raft_guard guard;
+    struct raft_message *received; /* while the library has it */
 
     unsigned n_appends;  /* under way */
     int64_t progress_ms; /* when the last of them ended, or the first began */

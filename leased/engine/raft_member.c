@@ -211,6 +211,11 @@ static void asked(int r, uint64_t id, const char *why, void *arg)
         free(change);
         return;
     }
+    /* Who leads anew changes nothing before its first entry is agreed on (Raft's single-server changes rest on that). */
+    if (!replica->engine.leading) {
+        end_change(change, -EAGAIN, "leadership was lost meanwhile: ask again");
+        return;
+    }
     if (r < 0) {
         (void)snprintf(text, sizeof text,
                        "%s: %s; to be added it has to run with Engine = raft and a folder without "

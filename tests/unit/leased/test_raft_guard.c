@@ -521,6 +521,22 @@ static void settle_election_without_room_is_noted_once(void **state)
     assert_int_equal(f->guard.n_noted, 1);
 }
 
+static void settle_change_that_was_applied_is_noted(void **state)
+{
+    struct fixture *f = *state;
+
+    f->raft.last_applied = 100;
+    f->raft.configuration_uncommitted_index = 101;
+    raft_guard_settle(&f->guard, &f->raft);
+    assert_int_equal(f->raft.configuration_uncommitted_index, 101);
+    f->raft.configuration_uncommitted_index = 40;
+    raft_guard_settle(&f->guard, &f->raft);
+    assert_int_equal(f->raft.configuration_uncommitted_index, 0);
+    assert_int_equal(f->raft.configuration_committed_index, 40);
+    assert_int_equal(f->raft.configuration_committed.n, f->raft.configuration.n);
+    assert_int_equal(f->guard.n_settled, 1);
+}
+
 static void settle_follower_changes_nothing(void **state)
 {
     struct fixture *f = *state;
@@ -620,6 +636,7 @@ int main(void)
         TEST(settle_change_that_nobody_ends_is_ended),
         TEST(recv_refusal_when_not_leading_passes),
         TEST(settle_election_without_room_is_noted_once),
+        TEST(settle_change_that_was_applied_is_noted),
         TEST(settle_follower_changes_nothing),
         TEST(own_gives_each_entry_its_memory),
     };
