@@ -217,18 +217,28 @@ static void (*chain)(void);
 /* Somebody else takes in the orphans and has them vanish at once. */
 static void become_father_of_a_chain(uint32_t id)
 {
+    int begun[2];
+    char c;
+
     chain_end_ms = clock_mono_ms() + CHAIN_MS;
     die_unless(prctl(PR_SET_CHILD_SUBREAPER, 1));
     (void)signal(SIGCHLD, SIG_IGN);
+    die_unless(pipe(begun));
     if (fork() == 0) {
         (void)close(chain_life[0]);
         become_all(id);
         if (fork() > 0)
             _exit(0);
-        fixture_ready();
+        die_unless(write(begun[1], "x", 1) == 1 ? 0 : -1);
+        (void)close(begun[0]);
+        (void)close(begun[1]);
         chain();
     }
     (void)close(chain_life[1]);
+    /* Before it bears the uid a sweep finds nothing, and is right. */
+    die_unless(read(begun[0], &c, 1) == 1 ? 0 : -1);
+    (void)close(begun[0]);
+    (void)close(begun[1]);
 }
 
 static void sweep_it(struct fixture *f)
