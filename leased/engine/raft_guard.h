@@ -1,4 +1,6 @@
-/* What C-Raft 0.22.1 gets wrong with messages, kept away from it: a look at each before it is received and before it is sent.
+/* What C-Raft 0.22.1 gets wrong with messages, snapshots and changes of the members, kept away from it: a look at each message
+ * before it is received and before it is sent, and at what is loaded, read and asked for. Where it has to, it sets fields of
+ * struct raft that the library keeps to itself.
  * Used by whoever stands between the library and its raft_io; the simulator (tests/sim) uses the same code, has found most of
  * this, and finds 1, 3, 5, 9, 12, 14 and 15 again when they are taken out (tests/sim/broken). Pure: no loop, no file, no clock.
  *
@@ -26,7 +28,6 @@
  *    answers (progressShouldReplicate), up to 32 of them, whatever their size: megabytes, over and over, that keep leader and
  *    follower from everything else until another leader is elected, who does the same. Where they are many bytes, they are
  *    sent again after a while only; a heartbeat goes in their place.
- *
  * 9. What the members are is lost. A follower that gets a change of them behind other entries in one message notes it at the
  *    index of the first of these (replicationAppend), and forgets one that is not yet known to be committed for the next: the
  *    change that is applied later is not known (replicationApplyConfigurationChange) and the members that count as agreed on
@@ -60,7 +61,7 @@
  *    learns of the newer one (recvRequestVote). If nobody else has as much in the log, nobody leads. The refusal says which
  *    term it is.
  *
- * Not here, for it is not about messages: when term or vote can not be written, the library goes on (the distribution builds
+ * Not here, for it is about the disk alone: when term or vote can not be written, the library goes on (the distribution builds
  * it without asserts) and may vote twice in a term. The owner of the raft_io must let nothing out from then on. */
 #ifndef XCE_LEASED_ENGINE_RAFT_GUARD_H
 #define XCE_LEASED_ENGINE_RAFT_GUARD_H

@@ -157,7 +157,7 @@ static void take_said(struct link *link, size_t len)
     }
 }
 
-/* Why it refuses us: the sentence go to the log and to who asked. */
+/* Why it refuses us: the sentence goes to the log and to who asked. */
 static void take_refusal(struct link *link, size_t len)
 {
     for (size_t i = 0; i < len; i++)
