@@ -108,6 +108,7 @@ static void disk_ticked(struct raft_io *io)
 {
     struct replica *replica = replica_of_io(io);
 
+    raft_guard_tick(&replica->disk.guard, &replica->raft);
     replica->disk.tick(io);
     raft_guard_settle(&replica->disk.guard, &replica->raft);
 }

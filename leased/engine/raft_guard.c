@@ -185,6 +185,18 @@ bool raft_guard_recv(struct raft_guard *guard, struct raft *raft, struct raft_me
     }
 }
 
+void raft_guard_tick(struct raft_guard *guard, struct raft *raft)
+{
+    raft_time waited = raft->io->time(raft->io) - raft->election_timer_start;
+
+    if (!raft->pre_vote || raft->state != RAFT_CANDIDATE || raft->candidate_state.in_pre_vote ||
+        waited < raft->candidate_state.randomized_election_timeout)
+        return;
+    raft->candidate_state.in_pre_vote = true;
+    raft->candidate_state.disrupt_leader = false;
+    guard->n_humbled++;
+}
+
 /* A change that is neither in the log nor waits for somebody to catch up. */
 static void end_change(struct raft_guard *guard, struct raft *raft)
 {

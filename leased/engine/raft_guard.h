@@ -60,6 +60,9 @@
  * 16. Whoever asks ahead for votes (pre-vote) in a term of long ago is refused with the term that it named itself, and never
  *    learns of the newer one (recvRequestVote). If nobody else has as much in the log, nobody leads. The refusal says which
  *    term it is.
+ * 17. Who has got the votes ahead and then not the votes stays a candidate that asks in earnest, and goes one term up at each
+ *    timeout (timeoutCandidate). A member that was removed without hearing of it does so for ever: who adds it again ceases to
+ *    lead at its first answer, and before the next try the newcomer is a term ahead again. At the timeout it asks ahead anew.
  *
  * Not here, for it is about the disk alone: when term or vote can not be written, the library goes on (the distribution builds
  * it without asserts) and may vote twice in a term. The owner of the raft_io must let nothing out from then on. */
@@ -100,6 +103,7 @@ struct raft_guard {
     uint64_t n_skipped;   /* 13 */
     uint64_t n_lent;      /* 14 */
     uint64_t n_told;      /* 16 */
+    uint64_t n_humbled;   /* 17 */
     struct raft_guard_sent sent[RAFT_GUARD_PEERS];
     raft_index read_index; /* of the snapshot that was read last, to be sent */
     raft_term read_term;
@@ -107,6 +111,8 @@ struct raft_guard {
 
 /* Before a message goes to the library, which may be changed. False: it must not go there, what hangs on it is freed. */
 bool raft_guard_recv(struct raft_guard *guard, struct raft *raft, struct raft_message *message);
+/* Before each tick of the library. */
+void raft_guard_tick(struct raft_guard *guard, struct raft *raft);
 /* After the library has received a message, and after each tick. */
 void raft_guard_settle(struct raft_guard *guard, struct raft *raft);
 /* What to send in the place of a message; borrows from it. 0; RAFT_BUSY: nothing, send says so to the library. */

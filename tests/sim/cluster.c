@@ -71,6 +71,7 @@ static void run_event(struct cluster *c, const struct event *event)
         cluster_at(c, c->w.now_ms + r->tick_ms,
                    &(struct event){.kind = AT_TICK, .replica = r->index});
         r->io.capacity = r->full_until_ms > c->w.now_ms ? 0 : UINT16_MAX;
+        raft_guard_tick(&r->guard, &r->raft);
         r->tick(&r->io);
         raft_guard_settle(&r->guard, &r->raft);
         break;

@@ -537,6 +537,7 @@ void replica_crash(struct replica *r)
     r->c->events[CLUSTER_SKIPPED] += r->guard.n_skipped;
     r->c->events[CLUSTER_LENT] += r->guard.n_lent;
     r->c->events[CLUSTER_TOLD] += r->guard.n_told;
+    r->c->events[CLUSTER_HUMBLED] += r->guard.n_humbled;
     fail_waiting(r, -ECONNABORTED);
     r->dying = false;
     fsm_free(r->fsm);

@@ -169,6 +169,7 @@ static bool print_cluster(const uint64_t *events, bool long_run)
         [CLUSTER_SKIPPED] = "*skipped",
         [CLUSTER_LENT] = "lent",
         [CLUSTER_TOLD] = "told",
+        [CLUSTER_HUMBLED] = "humbled",
     };
 
     return play_print(names, CLUSTER_EVENTS, events, long_run);

@@ -463,6 +463,46 @@ static void send_refusal_of_a_pre_vote_says_the_term(void **state)
     assert_int_equal(f->guard.n_told, 1);
 }
 
+static raft_time at_1000(struct raft_io *io)
+{
+    (void)io;
+    return 1000;
+}
+
+static void tick_candidate_at_its_timeout_asks_ahead_anew(void **state)
+{
+    static const struct {
+        int role;
+        bool pre_vote, ahead;
+        raft_time start;
+        bool asks_ahead;
+    } cases[] = {{RAFT_CANDIDATE, true, false, 800, true},
+                 {RAFT_CANDIDATE, true, false, 801, false}, /* not yet */
+                 {RAFT_CANDIDATE, false, false, 0, false},  /* is not done here */
+                 {RAFT_CANDIDATE, true, true, 0, true},     /* does already */
+                 {RAFT_LEADER, true, false, 0, false}};
+    struct fixture *f = *state;
+    struct raft_io io = {.time = at_1000};
+
+    f->raft.io = &io;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        f->raft.state = (unsigned short)cases[i].role;
+        f->raft.pre_vote = cases[i].pre_vote;
+        f->raft.election_timer_start = cases[i].start;
+        if (f->raft.state == RAFT_CANDIDATE) {
+            f->raft.candidate_state.randomized_election_timeout = 200;
+            f->raft.candidate_state.in_pre_vote = cases[i].ahead;
+            f->raft.candidate_state.disrupt_leader = !cases[i].ahead;
+        }
+        raft_guard_tick(&f->guard, &f->raft);
+        if (f->raft.state != RAFT_CANDIDATE)
+            continue;
+        assert_int_equal(f->raft.candidate_state.in_pre_vote, cases[i].asks_ahead);
+        assert_int_equal(f->raft.candidate_state.disrupt_leader, !cases[i].asks_ahead);
+    }
+    assert_int_equal(f->guard.n_humbled, 1);
+}
+
 static int ended;
 
 static void end(struct raft_change *req, int status)
@@ -633,6 +673,7 @@ int main(void)
         TEST(hears_whom_it_heard_of_late),
         TEST(alone_is_the_only_voter_of_the_newest_list),
         TEST(send_refusal_of_a_pre_vote_says_the_term),
+        TEST(tick_candidate_at_its_timeout_asks_ahead_anew),
         TEST(settle_change_that_nobody_ends_is_ended),
         TEST(recv_refusal_when_not_leading_passes),
         TEST(settle_election_without_room_is_noted_once),
