@@ -9,9 +9,18 @@
 #include "common/mem.h"
 #include "leased/engine/raft_link_inner.h"
 
-#define HELLO_MS 2000 /* for the stream to open and both to say hello */
+#define HELLO_MS    2000 /* for the stream to open and both to say hello */
+#define STRANGER_MS 1000 /* before the library hears that it did not reach who is no member */
 
 /* ---- the end of a link ---- */
+
+/* The library calls whoever it has once called again and again, also who was removed or wiped since. */
+static bool calls_stranger(const struct link *link)
+{
+    const struct raft_links_events *events = &link->links->options.events;
+
+    return link->connect && !link->links->closing && !events->is_member(link->id, events->arg);
+}
 
 void raft_link_end(struct link *link, const char *why)
 {
@@ -19,17 +28,24 @@ void raft_link_end(struct link *link, const char *why)
         return;
     link->ended = true;
     (void)snprintf(link->why, sizeof link->why, "%s", why);
-    loop_timer_stop(link->patience);
     transport_free(mem_take(link->net));
     transport_free(mem_take(link->pair));
-    loop_soon_start(link->links->soon);
+    link->held = calls_stranger(link);
+    if (link->held) {
+        loop_timer_start(link->patience, STRANGER_MS, 0);
+    } else {
+        loop_timer_stop(link->patience);
+        loop_soon_start(link->links->soon);
+    }
 }
 
 static void complain(const struct link *link, const char *why)
 {
     unsigned held;
 
-    if (!link->links->closing && log_limit_ok(&link->links->refusals, &held))
+    if (link->links->closing || link->outdated || calls_stranger(link))
+        return;
+    if (log_limit_ok(&link->links->refusals, &held))
         log_warning(NULL, "replica %s: %s", link->name[0] ? link->name : "(unnamed)", why);
 }
 
@@ -86,7 +102,7 @@ static void sweep(void *arg)
 
     for (link = LIST_FIRST(&links->all); link; link = next) {
         next = LIST_NEXT(link, all);
-        if (link->ended)
+        if (link->ended && (!link->held || links->closing))
             link_free(link);
     }
     if (links->closing && LIST_EMPTY(&links->all) && links->closed) {
@@ -134,7 +150,14 @@ static const struct transport_events net_events = {net_open, net_data, net_writa
 
 static void out_of_patience(void *arg)
 {
-    raft_link_fail(arg, "it does not answer");
+    struct link *link = arg;
+
+    if (!link->ended) {
+        raft_link_fail(link, "it does not answer");
+        return;
+    }
+    link->held = false;
+    loop_soon_start(link->links->soon);
 }
 
 struct link *raft_link_new(struct raft_links *links, enum link_kind kind)

@@ -36,6 +36,8 @@ struct raft_links;
 struct raft_links_events {
     /* Whether the members' list contradicts that this name has this folder: a sentence, or NULL. */
     const char *(*contradicts)(uint64_t id, const char *name, void *arg);
+    /* Whether a member has this folder, as far as we know. */
+    bool (*is_member)(uint64_t id, void *arg);
     /* A peer belongs to this cluster and we do not know ours yet: keep it. 0; -errno refuses the peer. */
     int (*join)(const uint8_t *cluster, void *arg);
     uint64_t (*term)(void *arg);

@@ -122,6 +122,8 @@ void raft_link_take_hello(struct link *link, size_t len)
         return;
     }
     why = object(link, &hello, room, sizeof room);
+    link->outdated = link->kind == LINK_IN && hello.to != 0 && hello.to != us->id &&
+                     us->events.is_member(us->id, us->events.arg);
     if (link->kind == LINK_IN)
         memcpy(link->name, hello.name, sizeof link->name);
     if (why) {

@@ -60,10 +60,12 @@ struct link {
     enum link_kind kind;
     struct transport *net, *pair;
     struct loop_timer *patience;
-    bool greeted; /* hello was taken */
-    bool blocked; /* net, for writing */
-    bool refused; /* the sentence is on its way: the other one closes, or patience ends */
-    bool ended;   /* is freed in the next round */
+    bool greeted;  /* hello was taken */
+    bool blocked;  /* net, for writing */
+    bool refused;  /* the sentence is on its way: the other one closes, or patience ends */
+    bool ended;    /* is freed in the next round, */
+    bool held;     /* or later: the library is not told yet, and does not call again at once */
+    bool outdated; /* IN: it means a folder that we had before; we are a member again with ours */
 
     uint64_t id;
     char name[REPLICA_NAME_MAX + 1], address[REPLICA_ADDRESS_MAX + 1];

@@ -20,6 +20,14 @@ const struct raft_server *raft_list_find(const struct raft_configuration *member
     return NULL;
 }
 
+bool raft_list_has(const struct raft_configuration *members, raft_id id)
+{
+    for (unsigned i = 0; i < members->n; i++)
+        if (members->servers[i].id == id)
+            return true;
+    return false;
+}
+
 const struct raft_server *raft_list_contradicts(const struct raft_configuration *members, bool old,
                                                 raft_id id, const char *name)
 {

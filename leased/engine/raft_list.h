@@ -27,6 +27,7 @@ enum raft_list_step {
 /* NULL: nobody has this name. */
 const struct raft_server *raft_list_find(const struct raft_configuration *members,
                                          const char *name);
+bool raft_list_has(const struct raft_configuration *members, raft_id id);
 /* The member that has this name or this folder, but not both; NULL = none. A list that may be old (raft_guard_hears) can not
  * say whose folder a name has by now: whoever was wiped and added again meanwhile may lead. It still says who else has this
  * folder. */

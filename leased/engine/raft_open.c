@@ -12,6 +12,7 @@
 #include "common/mem.h"
 #include "common/net/loop.h"
 #include "leased/engine/raft_inner.h"
+#include "leased/engine/raft_list.h"
 
 /* Bytes of commands that wait at most, beside their number. */
 #define WAITING_BYTES (64u << 20)
@@ -25,6 +26,13 @@
 static const char *contradicts(uint64_t id, const char *name, void *arg)
 {
     return raft_member_contradicts(arg, id, name);
+}
+
+static bool is_member(uint64_t id, void *arg)
+{
+    const struct replica *replica = arg;
+
+    return raft_list_has(&replica->raft.configuration, id);
 }
 
 static int join(const uint8_t *cluster, void *arg)
@@ -96,8 +104,8 @@ static int make_links(struct replica *replica, const struct replica_links *links
     struct raft_links_options options = {
         .loop = replica->engine.loop,
         .replicas = *links,
-        .events = {contradicts, join, current_term, confirmed, taken, answered, heard, passed_on,
-                   pass_answered, link_ended, replica},
+        .events = {contradicts, is_member, join, current_term, confirmed, taken, answered, heard,
+                   passed_on, pass_answered, link_ended, replica},
         .id = replica->identity.id,
         .name = replica->name,
         .address = replica->address,

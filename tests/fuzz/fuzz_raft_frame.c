@@ -100,6 +100,12 @@ static const char *contradicts(uint64_t id, const char *name, void *arg)
     return NULL;
 }
 
+static bool is_member(uint64_t id, void *arg)
+{
+    (void)arg;
+    return id == OUR_ID;
+}
+
 static int join(const uint8_t *cluster, void *arg)
 {
     (void)cluster, (void)arg;
@@ -221,7 +227,8 @@ static void begin_run(unsigned who, bool slow)
     struct raft_links_options options = {
         .loop = loop,
         .replicas = {begin, proves, NULL},
-        .events = {contradicts, join, term, confirmed, tell, told, hear, pass, passed, ended, NULL},
+        .events = {contradicts, is_member, join, term, confirmed, tell, told, hear, pass, passed,
+                   ended, NULL},
         .id = OUR_ID,
         .name = "r11",
         .address = "h11:7623",

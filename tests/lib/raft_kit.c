@@ -173,6 +173,7 @@ static int links_connect(const char *name, const char *address,
     wire->ends[0].base.events = events;
     wire->ends[0].base.arg = events_arg;
     *ret = &wire->ends[0].base;
+    kit->n_calls[us][to]++;
     replica_accept(kit->nodes[to].kit.engine, &wire->ends[1].base);
     loop_soon_start(wire->soon);
     return 0;

@@ -27,7 +27,8 @@ struct raft_kit {
     struct loop *loop;
     unsigned n;
     struct raft_node nodes[RAFT_KIT_MAX];
-    bool cut[RAFT_KIT_MAX][RAFT_KIT_MAX]; /* from, to */
+    bool cut[RAFT_KIT_MAX][RAFT_KIT_MAX];         /* from, to */
+    unsigned n_calls[RAFT_KIT_MAX][RAFT_KIT_MAX]; /* streams opened from, to */
     struct raft_wire *wires;
     bool with_history;
 };

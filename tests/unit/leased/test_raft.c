@@ -381,6 +381,12 @@ static void raft_wiped_replica_is_refused_and_joins_anew(void **state)
         fail_msg("%s", why);
     assert_true(raft_kit_equal(kit));
     assert_true(raft_kit_has_lease(kit, (unsigned)gone, 1));
+    /* Those that knew it before do not ask for its former folder all the time. */
+    memset(kit->n_calls, 0, sizeof kit->n_calls);
+    raft_kit_elapse(kit, 2500);
+    for (int i = 0; i < 3; i++)
+        assert_in_range(kit->n_calls[i][gone], 0, 3);
+    assert_in_range(kit->n_calls[leader][gone], 1, 3);
 }
 
 static void raft_one_that_is_no_replica_is_not_added_and_it_says_what_is_needed(void **state)
