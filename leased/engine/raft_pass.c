@@ -444,6 +444,11 @@ void raft_pass_flush(struct raft_pass *pass)
     if (!to) {
         answer_line(pass, -EAGAIN);
         answer_waiters(pass, &pass->next, -EAGAIN);
+        if (raft_state(&pass->replica->raft) != RAFT_LEADER) {
+            /* What was agreed on reaches us with the next leader, whenever that is; another replica may have it now. */
+            answer_accepted(pass);
+            answer_waiters(pass, &pass->confirmed, -EAGAIN);
+        }
         return;
     }
     if (pass->line && !pass->commanding.link)

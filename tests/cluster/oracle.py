@@ -12,14 +12,31 @@ Each has "t", seconds of the monotonic clock, which all machines of a cluster sh
 import json
 
 
-def read(path):
-    """The events in a file that may still grow: a last line without its end is not there yet."""
-    try:
-        with open(path, encoding='utf-8') as f:
-            text = f.read()
-    except FileNotFoundError:
-        return []
-    return [json.loads(line) for line in text.split('\n')[:-1]]
+class Events:
+    """The events in a file that may still grow; each is read once. A last line without its end is not there yet."""
+
+    def __init__(self, path):
+        self.path, self.read, self.events = path, 0, []
+
+    def all(self):
+        try:
+            with open(self.path, 'rb') as f:
+                f.seek(self.read)
+                new = f.read()
+        except FileNotFoundError:
+            new = b''
+        whole = new[:new.rfind(b'\n') + 1]
+        self.read += len(whole)
+        self.events += [json.loads(line) for line in whole.split(b'\n')[:-1]]
+        return self.events
+
+    def since(self, t):
+        """Those after t, in order: each line bears the time at which it was written."""
+        events = self.all()
+        first = len(events)
+        while first > 0 and events[first - 1]['t'] > t:
+            first -= 1
+        return events[first:]
 
 
 class Oracle:

@@ -9,12 +9,13 @@ import time
 import lib
 import machines
 import oracle
-from leases import LeaseCase, Watcher
+from leases import FIRST, LAST, LeaseCase, Watcher
 
 
 class ReplicasCase(LeaseCase):
     controllers = 3
     nodes = 1
+    range = (FIRST, LAST)  # long runs keep many leases
     cooldown = '1s'
     load_number = 0
 
@@ -119,14 +120,15 @@ class Load:
         settings.setdefault('servers', ','.join(f'{c}:7623' for c in test.names_of))
         settings.update(clients=clients, count=count, keep=keep, pause=pause, nodes=nodes, run=self.run,
                         out=f'/shared/{self.run}.out', stop=f'/shared/{self.run}.stop')
+        self.file = oracle.Events(self.path)
         self.process = test.cluster.start_in('n1', '/shared/claimer', *[f'{k}={v}' for k, v in settings.items()])
         test.addCleanup(lambda: (self.process.kill(), self.process.wait()))
 
     def events(self):
-        return oracle.read(self.path)
+        return self.file.all()
 
     def acquired(self, since=0.0):
-        return [e for e in self.events() if e['ev'] == 'acquired' and e['t'] > since]
+        return [e for e in self.file.since(since) if e['ev'] == 'acquired']
 
     def wait_acquired(self, n, seconds=60):
         """Until so many have been acknowledged, counted finely."""

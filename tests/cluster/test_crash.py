@@ -27,14 +27,15 @@ class Crash(LeaseCase):
                 os.unlink(f'{self.shared}/{name}')
         with open(f'{machines.HERE}/load.py', encoding='utf-8') as f:
             machines.write(f'{self.shared}/load.py', f.read())
+        self.file = oracle.Events(f'{self.shared}/load.out')
         load = self.cluster.start_in('n1', '/usr/bin/python3', '/shared/load.py', self.clients, 'main', self.run_name, '/shared/load.out',
                                      '/shared/load.stop')
         self.addCleanup(lambda: (load.kill(), load.wait()))
-        self.wait(lambda: os.path.exists(f'{self.shared}/load.out') and len(self.events()) > 5, 60, 'the load has begun')
+        self.wait(lambda: len(self.events()) > 5, 60, 'the load has begun')
         return load
 
     def events(self):
-        return oracle.read(f'{self.shared}/load.out')
+        return self.file.all()
 
     def main_pid(self, unit):
         return self.ok('n1', 'systemctl', 'show', '-P', 'MainPID', unit)

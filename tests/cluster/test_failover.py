@@ -4,7 +4,6 @@ import statistics
 import time
 
 import lib
-from leases import FIRST, LAST
 from replicas import ReplicasCase, spread
 
 CLIENTS, ACQUIRES = 32, 1000
@@ -14,7 +13,6 @@ STRAY_S = 0.06
 
 class Failover(ReplicasCase):
     nodes = 3
-    range = (FIRST, LAST)
 
     def kill_the_leader_once(self):
         """The gap in ms between the kill and the next acknowledged claim."""

@@ -5,7 +5,6 @@ import random
 import time
 
 import lib
-from leases import FIRST
 from replicas import ReplicasCase, spread
 
 FOLDER = '/var/lib/xce/leased'
@@ -13,7 +12,6 @@ FOLDER = '/var/lib/xce/leased'
 
 class Members(ReplicasCase):
     controllers = 5
-    range = (FIRST, FIRST + 65535)  # long runs keep many leases
     pool_options = ('--ready-timeout', '60s')  # as in test_faults.py
 
     def setUp(self):

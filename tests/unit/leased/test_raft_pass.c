@@ -244,6 +244,52 @@ static void pass_what_is_under_way_when_the_leader_dies_ends_once(void **state)
     free(asks.items);
 }
 
+struct caught {
+    struct asks *asks;
+    unsigned leader, follower;
+    uint64_t i;
+};
+
+/* Done, but not yet where it was asked. */
+static bool done_at_the_leader_alone(struct raft_kit *kit, void *arg)
+{
+    const struct caught *caught = arg;
+
+    return caught->asks->open == 0 || (raft_kit_has_lease(kit, caught->leader, caught->i) &&
+                                       !raft_kit_has_lease(kit, caught->follower, caught->i));
+}
+
+static void pass_done_and_then_cut_off_is_answered_soon(void **state)
+{
+    struct raft_kit *kit = *state;
+    struct caught caught = {.follower = follower_of(kit), .leader = leader_of(kit)};
+    struct asks asks;
+    bool was_caught = false;
+
+    for (caught.i = 1; caught.i < 200 && !was_caught; caught.i += !was_caught) {
+        caught.asks = &asks;
+        ask_many(kit, &asks, caught.follower, caught.i, 1);
+        assert_true(raft_kit_until(kit, done_at_the_leader_alone, &caught));
+        raft_kit_elapse(kit, 2); /* the leader's word for it gets here */
+        was_caught = asks.open > 0;
+        if (was_caught)
+            raft_kit_cut(kit, (int)caught.follower, -1);
+        wait_told(kit, &asks); /* within ten seconds */
+        if (was_caught)
+            assert_int_equal(asks.items[0].r, -ECONNABORTED);
+        free(asks.items);
+    }
+    assert_true(was_caught);
+    assert_true(raft_kit_has_lease(kit, caught.leader, caught.i));
+    raft_kit_heal(kit);
+    assert_true(raft_kit_equal(kit));
+    /* Under its id it is the same. */
+    ask_many(kit, &asks, caught.leader, caught.i, 1);
+    wait_told(kit, &asks);
+    assert_int_equal(asks.items[0].lease, lease_of(kit, caught.leader, caught.i)->id);
+    free(asks.items);
+}
+
 static void pass_asked_again_under_its_id_gets_the_same_lease(void **state)
 {
     struct raft_kit *kit = *state;
@@ -408,6 +454,7 @@ int main(void)
         TEST(pass_all_replicas_at_once_give_every_lease_once),
         TEST(pass_a_read_sees_what_was_acknowledged_elsewhere),
         TEST(pass_nothing_is_read_or_done_behind_a_cut),
+        TEST(pass_done_and_then_cut_off_is_answered_soon),
         TEST(pass_what_is_under_way_when_the_leader_dies_ends_once),
         TEST(pass_asked_again_under_its_id_gets_the_same_lease),
         TEST(pass_what_is_no_command_is_refused_and_ends_nobody),
