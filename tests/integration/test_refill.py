@@ -1,0 +1,205 @@
+#!/usr/bin/env -S LC_ALL=C.UTF-8 /usr/bin/python3 -B
+"""A long history on its way from one replica to another: who fetches it, and who is asked for it, are killed in the middle."""
+import contextlib
+import os
+import sqlite3
+import unittest
+
+import grpc
+
+import past
+import peer
+import replicas
+
+LONG = os.environ.get("XCE_TEST_LONG") == "1"
+N = 100000 if LONG else 20000
+POOL = 16384 if LONG else 4096
+MOMENTS = [i / 40 for i in range(39)] if LONG else (0, 0.05, 0.2, 0.4, 0.6, 0.8, 0.9)
+FIRST = 2013265920
+LEASE = (1 << 44) - 1  # of a key of history.db; what is above says of which state
+
+
+class Base(replicas.Cluster):
+    def grown(self, n, uids, seconds=60):
+        """The first of a cluster, which has been alone and has a past of n leases."""
+        first = self.replica("c1", engine="sqlite").start()
+        client = first.client()
+        client.create_pool(first=FIRST, count=uids, cooldown_ms=1000)
+        self.past = past.make(client, n, seconds)
+        client.close()
+        first.stop()
+        first.set("Engine = sqlite", "Engine = raft")
+        first.start()
+        first.ctl("cluster", "init")
+        self.leader(first)
+        return first
+
+    def join(self, name, first):
+        replica = self.replica(name).start()
+        first.ctl("cluster", "add", name, "--address", replica.address)
+        return replica
+
+    def ask(self, replica, seconds=20, **who):
+        """LeaseService.History of what the replica has itself; asked again while it does not serve."""
+        request = peer.messages()["lease"].HistoryRequest(limit=1000, stale=True, **who)
+
+        def answer():
+            try:
+                return (self.client_of(replica).lease.History(request, timeout=5),)
+            except grpc.RpcError as error:
+                if error.code() not in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
+                    raise
+                return None
+
+        return peer.until(answer, what="an answer of " + replica.name, seconds=seconds, alive=replica.process)[0]
+
+    def client_of(self, replica):
+        """One channel for each life of it."""
+        key = (replica.name, replica.process.pid)
+        if key not in self.clients:
+            self.clients[key] = replica.client()
+            self.addCleanup(self.clients[key].close)
+        return self.clients[key]
+
+    def setUp(self):
+        super().setUp()
+        self.clients = {}
+
+    def known(self, replica, at):
+        """Whether it has the lease at that place of the past, counted in parts of the whole."""
+        lease, _ = self.past[int(at * (len(self.past) - 1))]
+        return bool(self.ask(replica, lease=lease).entries)
+
+    def fetched(self, replica, at, seconds=30):
+        """Until so much of the past has come, and not all of it."""
+        peer.until(lambda: self.known(replica, at), what="%d %% of the past at %s" % (100 * at, replica.name), seconds=seconds)
+
+    def lacks(self, replica):
+        """It says itself that something is missing."""
+        return bool(self.ask(replica, uid=FIRST).note)
+
+    def whole(self, replica, seconds=60):
+        peer.until(lambda: not self.lacks(replica), what="the whole past at " + replica.name, seconds=seconds)
+
+    def rows(self, replica):
+        """Every lease of its history, as it stands on disk: the state's number in the file is its own."""
+        with contextlib.closing(sqlite3.connect("file:%s/history.db?mode=ro" % replica.state, uri=True, timeout=10)) as db:
+            yield from db.execute("SELECT key & ?, uid, epoch, pool, job, owner_uid, owner_gid, owner, nodes, granted, ended, retired,"
+                                  " freed, cause FROM lease ORDER BY key", (LEASE,))
+
+    def same_everywhere(self):
+        """Each lease of the past is there once, and all say the same of it."""
+        self.equal()
+        first, *others = self.replicas
+        for other in others:
+            n = 0
+            for ours, theirs in zip(self.rows(first), self.rows(other), strict=True):
+                self.assertEqual(ours, theirs, other.name)
+                n += ours[4].startswith("past-")
+            self.assertEqual(n, len(self.past))
+        self.assertEqual([(row[0], row[1]) for row in self.rows(first) if row[4].startswith("past-")], self.past)
+        self.same_answers()
+
+    def same_answers(self):
+        for _, uid in self.past[::len(self.past) // 200]:
+            said = [self.ask(replica, uid=uid) for replica in self.replicas]
+            self.assertTrue(said[0].entries)
+            for reply in said:
+                self.assertEqual(reply.note, "")
+                self.assertEqual([e.SerializeToString() for e in reply.entries],
+                                 [e.SerializeToString() for e in said[0].entries])
+            at = said[0].entries[-1].granted_ms
+            held = [[(e.lease, e.epoch) for e in self.ask(replica, uid=uid, at_ms=at).entries] for replica in self.replicas]
+            self.assertEqual(held, [[(said[0].entries[-1].lease, said[0].entries[-1].epoch)]] * len(self.replicas))
+
+
+class Killed(Base):
+    def truth(self, replica):
+        """What one who has seen it all says of some leases of the past, first to last: {(uid, at): its answers}."""
+        self.told = {}
+        for _, uid in self.past[::len(self.past) // 24]:
+            entries = self.ask(replica, uid=uid).entries
+            self.told[uid, 0] = entries
+            for entry in entries:
+                self.told[uid, entry.granted_ms] = self.ask(replica, uid=uid, at_ms=entry.granted_ms).entries
+        return self.told
+
+    def never_wrong(self, replica):
+        """Each question is answered as by one who has seen it, or it is said that something is missing. Nobody who never had the
+        uid is named, missing or not."""
+        for (uid, at), truth in self.told.items():
+            reply = self.ask(replica, uid=uid, at_ms=at)
+            self.assertTrue(reply.note or list(reply.entries) == list(truth),
+                            "uid %d at %d: %s says %s" % (uid, at, replica.name, reply))
+            had = {(e.lease, e.epoch, e.job, e.granted_ms) for e in truth}
+            said = [(e.lease, e.epoch, e.job, e.granted_ms) for e in reply.entries]
+            self.assertLessEqual(set(said), had)
+            self.assertEqual(len(set(said)), len(said))
+
+    def got_to(self, replica):
+        """(whose, the lease up to which) its history has noted that it has come; None: nothing is missing."""
+        with contextlib.closing(sqlite3.connect("file:%s/history.db?mode=ro" % replica.state, uri=True, timeout=10)) as db:
+            return db.execute("SELECT source, after_lease FROM gap").fetchone()
+
+    def kill_at(self, at, fetcher, *killed):
+        """In the middle of its fetching, when it has this part of the past, they die; and come back. How far it was."""
+        self.fetched(fetcher, at)
+        for replica in killed:
+            replica.kill()
+        before = self.got_to(fetcher)
+        for replica in killed:
+            replica.start()
+        self.assertTrue(before and self.lacks(fetcher), "it had all of it before it was killed")
+        self.never_wrong(fetcher)
+        return before
+
+    def goes_on(self, fetcher, before):
+        """It does not begin anew with the same one, and has lost nothing."""
+        now = peer.until(lambda: self.got_to(fetcher) != before and (self.got_to(fetcher) or before),
+                         what=fetcher.name + " to fetch more", seconds=30)
+        self.assertEqual(now[0], before[0])
+        self.assertGreaterEqual(now[1], before[1])
+
+    def test_who_fetches_is_killed_and_goes_on_where_he_was(self):
+        first = self.grown(N, POOL)
+        self.truth(first)
+        second, third = self.join("c2", first), self.join("c3", first)
+        for at in MOMENTS:
+            before = self.kill_at(at, third, third)
+            self.assertTrue(self.known(third, at), "what was fetched is gone")
+            self.goes_on(third, before)
+        for replica in (second, third):
+            self.whole(replica)
+            self.never_wrong(replica)
+        self.same_everywhere()
+
+    def source(self, fetcher):
+        """Whom its log named last."""
+        said = fetcher.said()
+        name = said[said.rindex("is fetched from replica "):].split("\n")[0].split()[-1]
+        return next(r for r in self.replicas if r.name == name)
+
+    def test_who_is_asked_is_killed_and_another_one_tells_the_rest(self):
+        first = self.grown(N, POOL)
+        self.truth(first)
+        second = self.join("c2", first)
+        self.whole(second)
+        third = self.join("c3", first)
+        self.fetched(third, 0.1)
+        asked = self.source(third)
+        asked.kill()
+        other = second if asked is first else first
+        peer.until(lambda: self.source(third) is other, what=other.name + " to be asked", seconds=20)
+        self.fetched(third, 0.3)
+        self.assertTrue(self.lacks(third))
+        self.never_wrong(third)
+        asked.start()
+        self.kill_at(0.5, third, other, third)
+        self.kill_at(0.7, third, third, first, second)
+        self.whole(third)
+        self.never_wrong(third)
+        self.same_everywhere()
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
