@@ -2,6 +2,7 @@
 """Who belongs to the cluster changes under load, asked of any replica: five, three, one and back; one is lost; leading is handed over."""
 import os
 import random
+import statistics
 import time
 
 import lib
@@ -131,7 +132,7 @@ class Members(ReplicasCase):
         told, = self.check(self.clients)
         self.assertEqual(told.retried, [], 'a client was told of a hand-over')
         # The target is 100 ms, on a machine that does nothing else; another cluster may be booted beside this one.
-        self.assertLess(min(stalls), lib.count(300, 100))
+        self.assertLess(statistics.median(stalls), lib.count(300, 100))
 
 
 lib.main()
