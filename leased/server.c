@@ -490,8 +490,19 @@ static void begin_anew(void *arg)
 static int cluster_init(char *why, void *arg)
 {
     struct server *server = arg;
-    int r = server_engine_init(server->served, why);
+    uint64_t history = history_revision(server->history);
+    int r;
 
+    /* As in check_not_lost; the replica itself may still be added to the cluster that it was lost from. */
+    if (history && !fsm_initialised(server->fsm)) {
+        (void)snprintf(why, ENGINE_WHY_MAX,
+                       "no state is here, but %s/history.db goes up to revision %llu: add this "
+                       "replica to its cluster, or restore a backup; or, if nothing of its leases "
+                       "is left on any machine, move history.db aside and restart leased",
+                       settings(server)->state_dir, (unsigned long long)history);
+        return -EINVAL;
+    }
+    r = server_engine_init(server->served, why);
     if (r == 0 && loop_defer(server->loop, begin_anew, server) < 0)
         abort();
     return r;

@@ -174,6 +174,24 @@ class Cluster(replicas.Cluster):
         self.equal()
         self.assertEqual(lost.status()["self"], lost.name)
 
+    def test_no_cluster_begins_beside_the_history_of_a_lost_one(self):
+        only, = self.form(1)
+        self.speak(only)
+        self.acquire(only, b"before")
+        only.stop()
+        shutil.rmtree(os.path.join(only.state, "raft"))
+        only.start()
+        said = str(only.ctl("cluster", "init", status=1))
+        self.assertIn("history.db goes up to revision", said)
+        self.assertEqual(only.status()["self"], None)
+        only.stop()
+        for name in os.listdir(only.state):
+            if name.startswith("history.db"):
+                os.rename(os.path.join(only.state, name), os.path.join(only.folder, name))
+        only.start()
+        only.ctl("cluster", "init")
+        self.leader(only)
+
     def test_changes_may_be_asked_of_any_replica(self):
         self.form()
         leader = self.leader()
