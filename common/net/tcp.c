@@ -113,6 +113,25 @@ int tcp_listen(const char *text, int ret_fds[static TCP_LISTEN_MAX], size_t *ret
 
 /* ---- connecting ---- */
 
+int tcp_set_up(int fd)
+{
+    static const struct {
+        int level, name, value;
+    } options[] = {
+        {IPPROTO_TCP, TCP_NODELAY, 1},
+        {IPPROTO_TCP, TCP_KEEPIDLE, TCP_KEEP_IDLE_S},
+        {IPPROTO_TCP, TCP_KEEPINTVL, TCP_KEEP_PROBE_S},
+        {IPPROTO_TCP, TCP_KEEPCNT, TCP_KEEP_PROBES},
+        {SOL_SOCKET, SO_KEEPALIVE, 1},
+    };
+
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+        if (setsockopt(fd, options[i].level, options[i].name, &options[i].value,
+                       sizeof options[i].value) < 0)
+            return -errno;
+    return 0;
+}
+
 struct tcp_attempt {
     struct loop *loop;
     tcp_connected_fn fn;
@@ -211,10 +230,8 @@ static void ready(int fd, unsigned events, void *arg)
 /* Whether the attempt at one address is under way. */
 static bool begin(struct tcp_attempt *attempt, const struct addrinfo *info)
 {
-    int on = 1;
-
     attempt->fd = socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (attempt->fd < 0 || setsockopt(attempt->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) < 0 ||
+    if (attempt->fd < 0 || tcp_set_up(attempt->fd) < 0 ||
         (connect(attempt->fd, info->ai_addr, info->ai_addrlen) < 0 && errno != EINPROGRESS &&
          errno != EINTR)) {
         failed_one(attempt, errno);

@@ -1,5 +1,5 @@
 /* TCP on the loop: names looked up off it, connecting, listening. Descriptors only; what is spoken on them is tls_port.h's.
- * All sockets are non-blocking, close on exec, with TCP_NODELAY. One loop, one thread. */
+ * All sockets are non-blocking, close on exec; connected ones are set up by tcp_set_up. One loop, one thread. */
 #ifndef XCE_COMMON_NET_TCP_H
 #define XCE_COMMON_NET_TCP_H
 
@@ -16,10 +16,18 @@ struct tcp_attempt;
 #define TCP_PEER_BUF    80
 #define TCP_LOOKUPS_MAX 16 /* threads of this process that wait for a resolver */
 
+#define TCP_KEEP_IDLE_S  60
+#define TCP_KEEP_PROBE_S 15
+#define TCP_KEEP_PROBES  4
+
 /* Bind and listen on every address that "host:port" means ("*" = all of IPv4 and of IPv6). Waits for the resolver where
  * the host is a name. *ret_n descriptors, the caller's. 0; -EINVAL, -EADDRINUSE, -errno with err, none left open. */
 int tcp_listen(const char *address, int ret_fds[static TCP_LISTEN_MAX], size_t *ret_n,
                struct err *err);
+
+/* What every connection wants: TCP_NODELAY; and a peer that lost power, or its way to us, is found out within
+ * TCP_KEEP_IDLE_S + TCP_KEEP_PROBES * TCP_KEEP_PROBE_S although nothing is said. 0; -errno. */
+int tcp_set_up(int fd);
 
 /* Once, from the loop. fd >= 0: connected, the callee's; else a negative errno, why says more. */
 typedef void (*tcp_connected_fn)(int fd, const char *why, void *arg);

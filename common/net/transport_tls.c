@@ -454,7 +454,7 @@ int transport_tls_accept(struct loop *loop, const struct transport_tls_server *s
 {
     const struct tls_session_options options = {.server = true, .alpns = server->alpns};
     struct tls_stream *stream = stream_new(loop, server->keys, events, arg);
-    int on = 1, r;
+    int r;
 
     if (!stream) {
         (void)close(fd);
@@ -464,7 +464,7 @@ int transport_tls_accept(struct loop *loop, const struct transport_tls_server *s
     stream->server = true;
     stream->state = SHAKING;
     stream->established = server->established;
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    (void)tcp_set_up(fd);
     r = begin_session(stream, &options);
     if (r == 0)
         r = loop_poll_new(loop, fd, POLLIN, ready, stream, &stream->poll);

@@ -1,12 +1,16 @@
 /* What a transport promises, kept by TLS over TCP: both ends ours, on one loop. */
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include <cmocka.h>
 
+#include "common/net/tcp.h"
 #include "tests/unit/net/tls_kit.h"
 
 /* ---- what a transport promises ---- */
@@ -169,14 +173,59 @@ static void tls_server_may_be_freed_in_open_data_closed(void **state)
     }
 }
 
+/* How many connected TCP sockets this process has; each must be kept alive. */
+static unsigned count_kept_alive(void)
+{
+    static const struct {
+        int level, name, value;
+    } want[] = {{SOL_SOCKET, SO_KEEPALIVE, 1},
+                {IPPROTO_TCP, TCP_KEEPIDLE, TCP_KEEP_IDLE_S},
+                {IPPROTO_TCP, TCP_KEEPINTVL, TCP_KEEP_PROBE_S},
+                {IPPROTO_TCP, TCP_KEEPCNT, TCP_KEEP_PROBES},
+                {IPPROTO_TCP, TCP_NODELAY, 1}};
+    unsigned n = 0;
+
+    for (int fd = 0; fd < 1024; fd++) {
+        struct sockaddr_in peer;
+        socklen_t len = sizeof peer;
+
+        if (getpeername(fd, (struct sockaddr *)&peer, &len) < 0 || peer.sin_family != AF_INET)
+            continue;
+        for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+            int value = 0;
+
+            len = sizeof value;
+            assert_int_equal(getsockopt(fd, want[i].level, want[i].name, &value, &len), 0);
+            assert_int_equal(value, want[i].value);
+        }
+        n++;
+    }
+    return n;
+}
+
+/* Who lost power says nothing any more: an idle connection would stay, and count, for ever. */
+static void tls_peer_that_is_silent_is_asked_by_tcp(void **state)
+{
+    struct tls_kit *f = *state;
+    struct tls_keys *keys = tls_kit_user(f);
+
+    assert_int_equal(count_kept_alive(), 2);
+    tls_kit_hang_up(f, keys);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, tls_kit_setup, tls_kit_teardown)
     const struct CMUnitTest tests[] = {
-        T(tls_both_ends_know_each_other),        T(tls_carries_bytes_both_ways),
-        T(tls_blocked_write_follows_by_itself),  T(tls_not_reading_tells_nothing),
-        T(tls_end_waits_for_a_reader),           T(tls_half_close_goes_on_reading),
-        T(tls_client_may_be_freed_in_any_event), T(tls_server_may_be_freed_in_open_data_closed),
+        T(tls_both_ends_know_each_other),
+        T(tls_carries_bytes_both_ways),
+        T(tls_blocked_write_follows_by_itself),
+        T(tls_not_reading_tells_nothing),
+        T(tls_end_waits_for_a_reader),
+        T(tls_half_close_goes_on_reading),
+        T(tls_client_may_be_freed_in_any_event),
+        T(tls_server_may_be_freed_in_open_data_closed),
+        T(tls_peer_that_is_silent_is_asked_by_tcp),
     };
     return cmocka_run_group_tests_name("tls", tests, NULL, NULL);
 }
