@@ -534,6 +534,7 @@ static void woken(void *arg)
 
     note_flights(history);
     look_at_lag(history);
+    scribe_tidy(history->scribe);
     (void)scribe_health(history->scribe, &history->scribe_r, history->why);
     tell_health(history);
     note_filling(history);

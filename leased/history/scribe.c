@@ -22,6 +22,8 @@
 #define NICE_LOW    10
 #define STACK_LEN   (256u << 10)
 #define FAR_AWAY_MS INT64_MAX
+/* Written blocks that are kept to be used again. */
+#define SPARES_MAX 8
 
 struct scribe {
     pthread_t thread;
@@ -255,6 +257,30 @@ struct feed_block *scribe_spare(struct scribe *scribe)
     return block;
 }
 
+static void free_blocks(struct feed_block *block)
+{
+    while (block) {
+        struct feed_block *next = block->next;
+
+        free(block);
+        block = next;
+    }
+}
+
+void scribe_tidy(struct scribe *scribe)
+{
+    struct feed_block **end = &scribe->spares;
+    unsigned n = 0;
+
+    for (; *end; end = &(*end)->next)
+        n++;
+    *end = feed_take_all(&scribe->out);
+    for (; *end && n < SPARES_MAX; end = &(*end)->next)
+        n++;
+    free_blocks(*end);
+    *end = NULL;
+}
+
 void scribe_hurry(struct scribe *scribe, bool hurry)
 {
     atomic_store(&scribe->hurry, hurry);
@@ -295,16 +321,6 @@ void scribe_stop(struct scribe *scribe)
 bool scribe_ended(const struct scribe *scribe)
 {
     return atomic_load(&scribe->ended);
-}
-
-static void free_blocks(struct feed_block *block)
-{
-    while (block) {
-        struct feed_block *next = block->next;
-
-        free(block);
-        block = next;
-    }
 }
 
 void scribe_free(struct scribe *scribe)

@@ -21,6 +21,8 @@ int scribe_new(struct store *store, bool check, void (*wake)(void *arg), void *a
 void scribe_put(struct scribe *scribe, struct feed_block *block);
 /* One that is written and may be used again, or NULL. */
 struct feed_block *scribe_spare(struct scribe *scribe);
+/* Free those, but for a few: pieces of another's history and what had piled up take none again. */
+void scribe_tidy(struct scribe *scribe);
 /* Give it more of the processor, or less again. */
 void scribe_hurry(struct scribe *scribe, bool hurry);
 

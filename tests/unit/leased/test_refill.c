@@ -1,5 +1,6 @@
 /* Gaps of a history, filled with what another one has seen: both say the same then; what can not be right is refused. */
 #include <errno.h>
+#include <malloc.h>
 #include <setjmp.h>
 #include <sqlite3.h>
 #include <stdarg.h>
@@ -526,6 +527,29 @@ static void refill_written_twice_is_the_same(void **state)
     same(fx);
 }
 
+/* What a piece was written from is not kept: a history of years comes through the memory of an hour. */
+static void refill_of_many_pieces_takes_the_memory_of_one(void **state)
+{
+    struct fixture *fx = *state;
+    struct history_piece piece = {.part = 1, .source = SOURCE, .plan = 1, .entries = fx->entries};
+    size_t before;
+
+    fx->away[TARGET] = true;
+    go_on(fx, STEPS);
+    come_back(fx, TARGET);
+    piece.gap = outline_of(fx, TARGET)->gaps[0].id;
+    memcpy(piece.period.incarnation, fx->world.incarnation, sizeof piece.period.incarnation);
+    ask(fx, SOURCE,
+        &(struct history_query){.by = HISTORY_BY_PERIOD, .period = 1, .until = 50, .limit = 50});
+    piece.n = fx->n;
+    piece.after = fx->entries[fx->n - 1].lease;
+    assert_int_equal(fill(fx, &piece), 0);
+    before = mallinfo2().uordblks;
+    for (int i = 0; i < 500; i++)
+        assert_int_equal(fill(fx, &piece), 0);
+    assert_true(mallinfo2().uordblks < before + ((size_t)2 << 20));
+}
+
 static void refill_answers_change_from_not_known_to_known(void **state)
 {
     struct fixture *fx = *state;
@@ -805,6 +829,7 @@ int main(void)
         TEST(refill_of_one_that_joins_brings_earlier_states_too),
         TEST(refill_goes_on_after_a_restart),
         TEST(refill_written_twice_is_the_same),
+        TEST(refill_of_many_pieces_takes_the_memory_of_one),
         TEST(refill_answers_change_from_not_known_to_known),
         TEST(refill_from_one_with_a_gap_leaves_that_gap),
         TEST(refill_waits_for_one_that_has_come_far_enough),
