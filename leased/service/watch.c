@@ -1,4 +1,7 @@
-/* LeaseService.Watch: changes of leases in revision order, resumed by revision. */
+/* LeaseService.Watch: changes of leases in revision order, resumed by revision.
+ *
+ * A full list says of everything else that it is gone, and so does a skip. A replica that is behind, or cut off, can say
+ * neither: so none follows before it is known to have caught up with what was acknowledged when it was asked. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -11,9 +14,12 @@
 
 struct watcher {
     struct service *service;
-    struct service_stream *stream;
-    struct hub_subscription *subscription; /* NULL: the request has not come yet */
-    bool full;                             /* the stream takes no more for now */
+    struct service_stream *stream;         /* NULL: it has ended, the barrier has not */
+    struct hub_subscription *subscription; /* NULL: not yet */
+    uint64_t since;
+    bool asked; /* the request has come */
+    bool waits; /* for the barrier */
+    bool full;  /* the stream takes no more for now */
     bool over;
     struct watcher *next, **place; /* in service->watchers */
 };
@@ -92,12 +98,12 @@ static void opened(struct service *service, struct service_stream *stream)
 }
 
 /* What was told before the rules changed was told by other rules: that is no ground to go on from. */
-static uint64_t since(const struct service *service, const Xce__V1__WatchRequest *request)
+static uint64_t since(const struct watcher *watcher)
 {
-    if (!request->since)
+    if (!watcher->since)
         return HUB_SINCE_LIST;
-    return request->since < fsm_rules_revision(service_fsm(service)) ? HUB_SINCE_SKIP
-                                                                     : request->since;
+    return watcher->since < fsm_rules_revision(service_fsm(watcher->service)) ? HUB_SINCE_SKIP
+                                                                              : watcher->since;
 }
 
 static bool sees(const char *owner_name, uint32_t owner_uid, void *arg)
@@ -107,36 +113,55 @@ static bool sees(const char *owner_name, uint32_t owner_uid, void *arg)
     return policy_sees(&stream->principal, stream->scope, owner_name, owner_uid);
 }
 
-static void asked(struct service_stream *stream, const ProtobufCMessage *message)
+static void follow(struct watcher *watcher)
 {
-    const Xce__V1__WatchRequest *request = (const Xce__V1__WatchRequest *)message;
-    struct watcher *watcher = stream->handler;
-    struct hub_filter filter = {
-        .sees = stream->scope == SCOPE_ALL ? NULL : sees,
-        .sees_arg = stream,
+    const struct hub_filter filter = {
+        .sees = watcher->stream->scope == SCOPE_ALL ? NULL : sees,
+        .sees_arg = watcher->stream,
         .leases_only = true,
     };
-    int r;
+    int r = hub_subscribe(watcher->service->deps.hub, since(watcher), &filter, pump, watcher,
+                          &watcher->subscription);
 
-    if (!watcher || watcher->over)
-        return;
-    if (watcher->subscription) {
-        finish(watcher, -EINVAL, "a watch takes one request");
-        return;
-    }
-    r = hub_subscribe(watcher->service->deps.hub, since(watcher->service, request), &filter, pump,
-                      watcher, &watcher->subscription);
     if (r < 0)
         finish(watcher, r, NULL);
     else
         pump(watcher);
 }
 
+static void confirmed(int r, void *arg)
+{
+    struct watcher *watcher = arg;
+
+    watcher->waits = false;
+    if (!watcher->stream)
+        free(watcher);
+    else if (r < 0)
+        finish(watcher, r, NULL);
+    else if (!watcher->over)
+        follow(watcher);
+}
+
+static void asked(struct service_stream *stream, const ProtobufCMessage *message)
+{
+    struct watcher *watcher = stream->handler;
+
+    if (!watcher || watcher->over)
+        return;
+    if (watcher->asked) {
+        finish(watcher, -EINVAL, "a watch takes one request");
+        return;
+    }
+    watcher->asked = watcher->waits = true;
+    watcher->since = ((const Xce__V1__WatchRequest *)message)->since;
+    engine_read_barrier(watcher->service->deps.engine, confirmed, watcher);
+}
+
 static void half_closed(struct service_stream *stream)
 {
     struct watcher *watcher = stream->handler;
 
-    if (watcher && !watcher->subscription)
+    if (watcher && !watcher->asked)
         finish(watcher, -EINVAL, "a watch needs a request");
 }
 
@@ -161,7 +186,9 @@ static void ended(struct service_stream *stream)
         watcher->next->place = watcher->place;
     if (watcher->subscription)
         hub_unsubscribe(watcher->subscription);
-    free(watcher);
+    watcher->stream = NULL;
+    if (!watcher->waits)
+        free(watcher);
 }
 
 const struct service_stream_handler service_lease_watch = {

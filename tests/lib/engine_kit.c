@@ -36,6 +36,8 @@ static void restored(const struct fsm *fsm, void *arg)
     if (kit->history)
         history_restored(kit->history, fsm_incarnation(fsm), fsm_revision(fsm), next_lease,
                          (void *)fsm);
+    if (kit->also && kit->also->restored)
+        kit->also->restored(fsm, kit->also->arg);
 }
 
 static void changed(const struct fsm_change *change, void *arg)
@@ -75,7 +77,11 @@ static void told(const uint8_t *bytes, size_t len, void *arg)
 
 static void leader(bool leading, void *arg)
 {
-    ((struct engine_kit *)arg)->leading = leading;
+    struct engine_kit *kit = arg;
+
+    kit->leading = leading;
+    if (kit->also && kit->also->leader)
+        kit->also->leader(leading, kit->also->arg);
 }
 
 static uint64_t history_at(void *arg)

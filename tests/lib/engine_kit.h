@@ -26,7 +26,8 @@ struct engine_kit {
     struct engine_options options;
     const struct replica_options *replica; /* not NULL: a replica (raft_kit.h) */
     bool loop_is_shared;                   /* not ours to free */
-    const struct engine_hooks *also; /* change and applied of it are called, too; may be NULL */
+    /* Called, too: change, applied and, if there are such, restored, leader, told. May be NULL. */
+    const struct engine_hooks *also;
     bool leading, closed;
     int health;
     unsigned n_health; /* changes of it */

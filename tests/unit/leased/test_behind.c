@@ -1,0 +1,312 @@
+/* Replicas that are behind, or cut off from the others: what they say is what was acknowledged, or that they cannot say. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "common/clock.h"
+#include "common/net/loop.h"
+#include "leased/service/service.h"
+#include "leased/watch/hub.h"
+#include "tests/lib/raft_kit.h"
+#include "tests/lib/tmp.h"
+#include "xce/v1/lease.pb-c.h"
+
+#define REPLICAS 3
+
+/* The service of one replica. */
+struct place {
+    struct engine_hooks hooks;
+    struct hub *hub;
+    struct service *service;
+};
+
+struct fixture {
+    struct raft_kit kit;
+    struct place places[REPLICAS];
+};
+
+/* ---- the whole ---- */
+
+static void restored(const struct fsm *fsm, void *arg)
+{
+    struct place *place = arg;
+
+    (void)fsm;
+    service_restored(place->service);
+}
+
+static void changed(const struct fsm_change *change, void *arg)
+{
+    struct place *place = arg;
+
+    hub_changed(place->hub, change);
+    service_changed(place->service, change);
+}
+
+static void applied(void *arg)
+{
+    struct place *place = arg;
+
+    hub_flush(place->hub, clock_mono_ms());
+    service_flush(place->service);
+}
+
+static void leader(bool leading, void *arg)
+{
+    service_leading(((struct place *)arg)->service, leading);
+}
+
+static void open_place(struct fixture *fx, unsigned i)
+{
+    const struct service_options options = {
+        .heartbeat_ms = 2000, .lost_after_ms = 30000, .grace_ms = 0};
+    struct engine_kit *kit = &fx->kit.nodes[i].kit;
+    struct service_deps deps = {
+        .engine = kit->engine, .wall_ms = clock_wall_ms, .mono_ms = clock_mono_ms};
+    struct place *place = &fx->places[i];
+
+    assert_int_equal(hub_new(kit->fsm, 0, clock_wall_ms, &place->hub), 0);
+    deps.hub = place->hub;
+    assert_int_equal(service_new(&options, &deps, &place->service), 0);
+    place->hooks = (struct engine_hooks){.restored = restored,
+                                         .change = changed,
+                                         .applied = applied,
+                                         .leader = leader,
+                                         .arg = place};
+    kit->also = &place->hooks;
+    service_leading(place->service, kit->leading);
+}
+
+static int setup(void **state)
+{
+    struct fixture *fx = calloc(1, sizeof *fx);
+
+    raft_kit_init(&fx->kit, tmp_dir(), REPLICAS);
+    raft_kit_form(&fx->kit, 1000);
+    assert_true(raft_kit_equal(&fx->kit));
+    for (unsigned i = 0; i < REPLICAS; i++)
+        open_place(fx, i);
+    *state = fx;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *fx = *state;
+
+    for (unsigned i = 0; i < REPLICAS; i++)
+        raft_kit_stop(&fx->kit, i);
+    for (unsigned i = 0; i < REPLICAS; i++) {
+        service_free(fx->places[i].service);
+        hub_free(fx->places[i].hub);
+    }
+    return raft_kit_teardown(state);
+}
+
+static unsigned leads(struct fixture *fx)
+{
+    int i = raft_kit_leader(&fx->kit, 0);
+
+    assert_true(i >= 0);
+    return (unsigned)i;
+}
+
+static uint64_t revision(const struct fixture *fx, unsigned i)
+{
+    return fsm_revision(fx->kit.nodes[i].kit.fsm);
+}
+
+/* ---- watches ---- */
+
+struct watch {
+    struct service_stream face; /* first */
+    unsigned n_sent, n_listed, n_changed;
+    bool skipped, synced, finished;
+    uint64_t reached;
+    int r;
+};
+
+static int sent(struct service_stream *face, const uint8_t *data, size_t len)
+{
+    struct watch *watch = (struct watch *)face;
+    Xce__V1__WatchEvent *event = xce__v1__watch_event__unpack(NULL, len, data);
+
+    assert_non_null(event);
+    watch->n_sent++;
+    watch->n_listed += event->event_case == XCE__V1__WATCH_EVENT__EVENT_LISTED;
+    watch->n_changed += event->event_case == XCE__V1__WATCH_EVENT__EVENT_LEASE;
+    watch->skipped |= event->event_case == XCE__V1__WATCH_EVENT__EVENT_SKIPPED_TO;
+    watch->synced |= event->event_case == XCE__V1__WATCH_EVENT__EVENT_SYNCED;
+    watch->reached = event->revision;
+    xce__v1__watch_event__free_unpacked(event, NULL);
+    return 0;
+}
+
+static void finished(struct service_stream *face, int r, const char *message)
+{
+    struct watch *watch = (struct watch *)face;
+
+    (void)message;
+    assert_false(watch->finished);
+    watch->finished = true;
+    watch->r = r;
+}
+
+static const struct service_stream_ops ops = {.send = sent, .finish = finished};
+
+/* As rpc opens it: the request, then the caller has no more to say. */
+static void watch_begin(struct fixture *fx, unsigned i, struct watch *watch, uint64_t since)
+{
+    Xce__V1__WatchRequest request = XCE__V1__WATCH_REQUEST__INIT;
+
+    *watch = (struct watch){.face = {.scope = SCOPE_ALL, .ops = &ops}};
+    principal_from_peer(0, 0, "root", &watch->face.principal);
+    service_lease_watch.open(fx->places[i].service, &watch->face);
+    request.since = since;
+    service_lease_watch.message(&watch->face, &request.base);
+    service_lease_watch.half_closed(&watch->face);
+}
+
+static void watch_end(struct watch *watch)
+{
+    service_lease_watch.ended(&watch->face);
+}
+
+static bool watch_has_answer(struct raft_kit *kit, void *arg)
+{
+    const struct watch *watch = arg;
+
+    (void)kit;
+    return watch->finished || watch->n_sent > 0;
+}
+
+/* As clients do: asked again while nobody leads. */
+static void watch_until_served(struct fixture *fx, unsigned i, struct watch *watch, uint64_t since)
+{
+    int64_t until = clock_mono_ms() + 10000;
+
+    for (;;) {
+        watch_begin(fx, i, watch, since);
+        assert_true(raft_kit_until(&fx->kit, watch_has_answer, watch));
+        if (!watch->finished)
+            return;
+        assert_int_equal(watch->r, -EAGAIN);
+        watch_end(watch);
+        assert_true(clock_mono_ms() < until);
+        raft_kit_elapse(&fx->kit, 20);
+    }
+}
+
+static bool watch_is_synced(struct raft_kit *kit, void *arg)
+{
+    (void)kit;
+    return ((struct watch *)arg)->synced;
+}
+
+/* A replica that hears of nothing any more, and a lease that was acknowledged without it. */
+static unsigned cut_off(struct fixture *fx)
+{
+    unsigned behind = (leads(fx) + 1) % REPLICAS;
+
+    raft_kit_cut(&fx->kit, (int)behind, -1);
+    assert_int_equal(raft_kit_acquire(&fx->kit, 1), 0);
+    assert_false(raft_kit_has_lease(&fx->kit, behind, 1));
+    return behind;
+}
+
+static void watch_at_one_that_is_cut_off_lists_nothing(void **state)
+{
+    static const bool from_afar[] = {false, true};
+    struct fixture *fx = *state;
+    unsigned behind = cut_off(fx);
+
+    for (size_t i = 0; i < sizeof from_afar / sizeof *from_afar; i++) {
+        struct watch watch;
+
+        watch_begin(fx, behind, &watch, from_afar[i] ? revision(fx, leads(fx)) : 0);
+        assert_true(raft_kit_until(&fx->kit, watch_has_answer, &watch));
+        assert_int_equal(watch.n_sent, 0);
+        assert_int_equal(watch.r, -EAGAIN);
+        watch_end(&watch);
+    }
+}
+
+static void watch_at_one_that_is_behind_lists_what_was_acknowledged(void **state)
+{
+    struct fixture *fx = *state;
+    unsigned behind = cut_off(fx);
+    struct watch watch;
+
+    raft_kit_heal(&fx->kit);
+    watch_until_served(fx, behind, &watch, 0);
+    assert_true(raft_kit_until(&fx->kit, watch_is_synced, &watch));
+    assert_int_equal(watch.n_listed, 1);
+    assert_false(watch.skipped);
+    watch_end(&watch);
+}
+
+static void watch_goes_on_at_one_that_is_behind(void **state)
+{
+    struct fixture *fx = *state;
+    unsigned behind = cut_off(fx);
+    uint64_t since = revision(fx, leads(fx));
+    struct watch watch;
+
+    assert_int_equal(raft_kit_acquire(&fx->kit, 2), 0);
+    assert_true(revision(fx, behind) < since);
+    raft_kit_heal(&fx->kit);
+    watch_until_served(fx, behind, &watch, since);
+    assert_false(watch.skipped);
+    assert_int_equal(watch.n_listed, 0);
+    assert_true(watch.n_changed > 0 && watch.reached > since);
+    watch_end(&watch);
+}
+
+static void watch_that_ends_before_it_is_served_is_gone(void **state)
+{
+    struct fixture *fx = *state;
+    unsigned behind = cut_off(fx);
+    struct watch watch;
+
+    watch_begin(fx, behind, &watch, 0);
+    watch_end(&watch);
+    raft_kit_heal(&fx->kit);
+    assert_true(raft_kit_equal(&fx->kit));
+    assert_int_equal(watch.n_sent, 0);
+    assert_false(watch.finished);
+}
+
+static void watch_that_asks_twice_is_ended(void **state)
+{
+    Xce__V1__WatchRequest request = XCE__V1__WATCH_REQUEST__INIT;
+    struct fixture *fx = *state;
+    struct watch watch;
+
+    watch_begin(fx, leads(fx), &watch, 0);
+    service_lease_watch.message(&watch.face, &request.base);
+    assert_int_equal(watch.r, -EINVAL);
+    raft_kit_elapse(&fx->kit, 50);
+    assert_int_equal(watch.n_sent, 0);
+    watch_end(&watch);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(watch_at_one_that_is_cut_off_lists_nothing),
+        TEST(watch_at_one_that_is_behind_lists_what_was_acknowledged),
+        TEST(watch_goes_on_at_one_that_is_behind),
+        TEST(watch_that_ends_before_it_is_served_is_gone),
+        TEST(watch_that_asks_twice_is_ended),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
