@@ -4,8 +4,8 @@
  * tls_keys_reload (SIGHUP) and when one of them has changed (looked at every TLS_KEYS_LOOK_MS; a change is taken when the
  * files have been the same for two looks, so that a certificate and its key may be replaced one after the other). A set
  * that does not hold together is refused whole, with the reason, and the old one stays.
- * Streams go on over a reload. Each is looked at again under the new CA and CRL, and cut when its peer's certificate does
- * not pass any more; it is cut, too, within a second after a certificate of the peer's chain has expired.
+ * Streams go on over a reload. Each, and each handshake under way, is looked at again under the new CA and CRL, and cut when
+ * its peer's certificate does not pass any more; it is cut, too, within a second after a certificate of the peer's chain has expired.
  *
  * TLS 1.3 alone. The peer must show a certificate that chains to the CA, is within its dates, not revoked (if there is a
  * CRL: one is needed then from every CA of the chain), and whose extended key usage names its role: serverAuth of who was

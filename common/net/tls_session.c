@@ -541,5 +541,7 @@ int tls_session_check(struct tls_session *session, struct tls_context *context)
 {
     STACK_OF(X509) *chain = SSL_get0_verified_chain(session->ssl);
 
-    return session->peer.kind ? check_chain(session, context, chain) : 0;
+    if (context == session->context || !session->peer.kind)
+        return 0;
+    return check_chain(session, context, chain);
 }

@@ -234,9 +234,15 @@ static void take(struct tls_stream *stream, const uint8_t *in, size_t len)
     if (r >= 0)
         pushed = push(stream);
     if (!was_open && tls_session_open(stream->session)) {
+        /* The files may have been loaded anew since the handshake began, which stands on the old ones. */
+        int checked = tls_session_check(stream->session, tls_keys_context(stream->keys));
         /* What came with the last of the handshake is kept over the callbacks. */
-        auto_free uint8_t *kept = n > 0 ? mem_dup(plain, n) : NULL;
+        auto_free uint8_t *kept = checked == 0 && n > 0 ? mem_dup(plain, n) : NULL;
 
+        if (checked < 0) {
+            failed(stream, checked);
+            return;
+        }
         if (n > 0 && !kept) {
             closed(stream, -ENOMEM);
             return;

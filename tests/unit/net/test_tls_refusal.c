@@ -438,6 +438,43 @@ static void revoked_peer_is_cut_and_the_others_are_not(void **state)
     tls_keys_free(bob_keys);
 }
 
+/* The new list is loaded after the port has said its part of the handshake. */
+static void peer_revoked_within_its_handshake_is_refused(void **state)
+{
+    struct tls_kit *f = *state;
+    struct tls_files alice = ca_user(f->ca, "alice"), own;
+    struct pollfd heard = {.events = POLLIN};
+    struct odd odd;
+
+    odd_start(f, &odd, &alice, "\2h2", TLS1_3_VERSION);
+    heard.fd = odd.fd;
+    assert_true(wants(&odd, SSL_connect(odd.ssl)));
+    until(f, poll(&heard, 1, 0) == 1);
+    ca_revoke(f->ca, &alice);
+    own = ca_replica(f->ca, "a");
+    own.crl = ca_crl(f->ca, 0, 0);
+    assert_int_equal(tls_keys_reload(f->keys, &own, NULL), 0);
+    expect_refusal(f, &odd, "certificate revoked (/CN=alice)");
+}
+
+static void server_revoked_within_its_handshake_is_refused(void **state)
+{
+    struct tls_kit *f = *state;
+    struct tls_files files = ca_user(f->ca, "alice"), server = ca_replica(f->ca, "a");
+    struct tls_keys *keys = tls_kit_keys(f, &files);
+
+    assert_int_equal(tls_keys_reload(f->keys, &server, NULL), 0);
+    tls_kit_connect(f, keys, TLS_ALPN_GRPC, CERT_URI_REPLICA);
+    ca_revoke(f->ca, &server);
+    files.crl = ca_crl(f->ca, 0, 0);
+    assert_int_equal(tls_keys_reload(keys, &files, NULL), 0);
+    until(f, f->client.n_closed == 1 || f->client.n_open == 1);
+    assert_int_equal(f->client.n_open, 0);
+    assert_int_equal(f->client.r, -EKEYREVOKED);
+    assert_non_null(strstr(f->client.why, "certificate revoked"));
+    tls_kit_hang_up(f, keys);
+}
+
 static void peer_of_a_ca_that_is_trusted_no_more_is_cut(void **state)
 {
     struct tls_kit *f = *state;
@@ -578,6 +615,8 @@ int main(void)
         T(changed_files_are_taken_and_streams_go_on),
         T(bad_files_leave_the_old_ones_in_use),
         T(revoked_peer_is_cut_and_the_others_are_not),
+        T(peer_revoked_within_its_handshake_is_refused),
+        T(server_revoked_within_its_handshake_is_refused),
         T(peer_of_a_ca_that_is_trusted_no_more_is_cut),
         T(expired_peer_is_cut_while_not_reading),
         T(own_certificate_that_ends_soon_is_told_of),
