@@ -268,7 +268,7 @@ static void acquired(struct service *service, struct service_request *request,
         wait_reply_acquired(service, request, outcome->leases, outcome->n_leases);
 }
 
-/* Check and convert; false: refused. In either case the arena is the caller's to end. */
+/* Check and convert; false: refused, or not yet. In either case the arena is the caller's to end. */
 static bool begin_draft(struct draft *draft)
 {
     const Xce__V1__AcquireRequest *message = (const Xce__V1__AcquireRequest *)
@@ -278,7 +278,7 @@ static bool begin_draft(struct draft *draft)
 
     pb_arena_init(&draft->arena, GRANTS_ARENA_MAX);
     r = draft_acquire(draft, message, &err);
-    if (r != 0)
+    if (r != 0 && !service_doubts(draft->service, draft->request))
         service_refuse(draft->request, r, *err.text ? "%s" : NULL, err.text);
     return r == 0;
 }
@@ -350,7 +350,8 @@ static bool may_change(struct service *service, struct service_request *request,
     if (fsm_request_find(service_fsm(service), key, strlen(key), id->id.data, id->id.len, &known) ==
         0)
         return true;
-    service_refuse(request, FSM_NOT_FOUND, NULL);
+    if (!service_doubts(service, request))
+        service_refuse(request, FSM_NOT_FOUND, NULL);
     return false;
 }
 

@@ -153,7 +153,7 @@ static int query_of(struct service *service, const struct service_request *reque
     return 0;
 }
 
-void service_lease_history(struct service *service, struct service_request *request)
+static void ask(struct service *service, struct service_request *request)
 {
     struct history_query query;
     struct service_pending *pending;
@@ -168,4 +168,9 @@ void service_lease_history(struct service *service, struct service_request *requ
     pending = service_pending_new(service, request, sizeof *pending);
     if (pending)
         history_ask(service->deps.history, &query, answered, pending);
+}
+
+void service_lease_history(struct service *service, struct service_request *request)
+{
+    service_read(service, request, ask);
 }

@@ -472,6 +472,11 @@ static void suggest_checked(struct service *service, struct service_request *req
     service_reply(request, &reply.base);
 }
 
+static void suggest(struct service *service, struct service_request *request)
+{
+    with_overlap(service, request, suggest_checked);
+}
+
 void service_pool_suggest(struct service *service, struct service_request *request)
 {
     const Xce__V1__SuggestPoolRequest *message = (const Xce__V1__SuggestPoolRequest *)
@@ -483,7 +488,7 @@ void service_pool_suggest(struct service *service, struct service_request *reque
     else if (check_ranges(message->directory_ranges, message->n_directory_ranges, &err) < 0)
         service_refuse(request, -EINVAL, "%s", err.text);
     else
-        with_overlap(service, request, suggest_checked);
+        service_read(service, request, suggest);
 }
 
 /* ---- unblock, retire ---- */

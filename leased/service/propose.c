@@ -195,6 +195,7 @@ static void read_stale(struct service *service, struct service_request *request,
 void service_handle(struct service *service, struct service_request *request,
                     service_unary_fn handler, bool local)
 {
+    request->handler = handler;
     if (wants_stale(request->message))
         read_stale(service, request, handler);
     else if (local || service->leading)
@@ -216,4 +217,12 @@ void service_read(struct service *service, struct service_request *request, serv
         return;
     pending->query = query;
     engine_read_barrier(service->deps.engine, confirmed, pending);
+}
+
+bool service_doubts(struct service *service, struct service_request *request)
+{
+    if (request->fresh || request->stale)
+        return false;
+    service_read(service, request, request->handler);
+    return true;
 }

@@ -28,6 +28,7 @@ struct service_request;
  * reply and message die with the call. Exactly once, unless service_request_cancel came first. */
 typedef void (*service_reply_fn)(int r, const char *message, const ProtobufCMessage *reply,
                                  void *arg);
+typedef void (*service_unary_fn)(struct service *service, struct service_request *request);
 
 /* Lives in its owner (rpc) until replied or cancelled. */
 struct service_request {
@@ -39,6 +40,7 @@ struct service_request {
     /* The handler's own: what to undo when the caller goes away. May be NULL. */
     void (*cancel)(struct service_request *request);
     void *pending;
+    service_unary_fn handler; /* what it was handed to */
     bool
         fresh; /* the state here is known to hold everything that was acknowledged before it came */
     bool stale; /* the caller takes what this replica knows, confirmed or not */
@@ -46,8 +48,6 @@ struct service_request {
     const uint64_t *leases;
     size_t n_leases;
 };
-
-typedef void (*service_unary_fn)(struct service *service, struct service_request *request);
 
 /* Hand a request to its handler. Where another replica leads, the state here may be behind what the caller has been told
  * elsewhere: so not before it has caught up. local: it is about this replica, whatever it knows. A read whose message

@@ -182,7 +182,7 @@ void service_kit_acquire(struct service_kit *kit, struct kit_call *call, uint32_
                                           .reply = replied,
                                           .reply_arg = call}};
     principal_from_peer(0, 0, "root", &call->request.principal);
-    service_lease_acquire(kit->service, &call->request);
+    service_handle(kit->service, &call->request, service_lease_acquire, false);
 }
 
 void kit_call_cancel(struct kit_call *call)

@@ -16,6 +16,7 @@
 #include "tests/lib/raft_kit.h"
 #include "tests/lib/tmp.h"
 #include "xce/v1/lease.pb-c.h"
+#include "xce/v1/pool.pb-c.h"
 
 #define REPLICAS 3
 
@@ -26,9 +27,31 @@ struct place {
     struct service *service;
 };
 
+struct call {
+    struct service_request request;
+    bool done;
+    int r;
+};
+
+/* What the state of a replica alone speaks against, or tells. */
+struct questions {
+    Xce__V1__RequestId id;
+    Xce__V1__RenewRequest renew;
+    Xce__V1__ReleaseRequest release;
+    Xce__V1__RevokeRequest revoke;
+    Xce__V1__LeaseSpec spec, *specs[1];
+    Xce__V1__AcquireRequest acquire;
+    Xce__V1__SuggestPoolRequest suggest;
+    Xce__V1__HistoryRequest history;
+};
+
+#define QUESTIONS 6
+
 struct fixture {
     struct raft_kit kit;
     struct place places[REPLICAS];
+    struct questions ask;
+    struct call calls[QUESTIONS];
 };
 
 /* ---- the whole ---- */
@@ -62,13 +85,23 @@ static void leader(bool leading, void *arg)
     service_leading(((struct place *)arg)->service, leading);
 }
 
+static int offload(void (*work)(void *arg), void (*done)(int r, void *arg), void *arg,
+                   void *offload_arg)
+{
+    return loop_work_submit(((struct fixture *)offload_arg)->kit.loop, work, done, arg);
+}
+
 static void open_place(struct fixture *fx, unsigned i)
 {
     const struct service_options options = {
         .heartbeat_ms = 2000, .lost_after_ms = 30000, .grace_ms = 0};
     struct engine_kit *kit = &fx->kit.nodes[i].kit;
-    struct service_deps deps = {
-        .engine = kit->engine, .wall_ms = clock_wall_ms, .mono_ms = clock_mono_ms};
+    struct service_deps deps = {.engine = kit->engine,
+                                .history = kit->history,
+                                .wall_ms = clock_wall_ms,
+                                .mono_ms = clock_mono_ms,
+                                .offload = offload,
+                                .offload_arg = fx};
     struct place *place = &fx->places[i];
 
     assert_int_equal(hub_new(kit->fsm, 0, clock_wall_ms, &place->hub), 0);
@@ -88,6 +121,7 @@ static int setup(void **state)
     struct fixture *fx = calloc(1, sizeof *fx);
 
     raft_kit_init(&fx->kit, tmp_dir(), REPLICAS);
+    fx->kit.with_history = true;
     raft_kit_form(&fx->kit, 1000);
     assert_true(raft_kit_equal(&fx->kit));
     for (unsigned i = 0; i < REPLICAS; i++)
@@ -296,6 +330,109 @@ static void watch_that_asks_twice_is_ended(void **state)
     watch_end(&watch);
 }
 
+/* ---- calls ---- */
+
+static void replied(int r, const char *message, const ProtobufCMessage *reply, void *arg)
+{
+    struct call *call = arg;
+
+    (void)message, (void)reply;
+    assert_false(call->done);
+    call->done = true;
+    call->r = r;
+}
+
+/* As rpc hands over what alice asks, who may do all that with what is hers. */
+static void call_begin(struct fixture *fx, unsigned i, struct call *call, service_unary_fn handler,
+                       const ProtobufCMessage *message)
+{
+    *call = (struct call){
+        .request = {.scope = SCOPE_OWN, .message = message, .reply = replied, .reply_arg = call}};
+    principal_from_peer(1000, 1000, "alice", &call->request.principal);
+    service_handle(fx->places[i].service, &call->request, handler, false);
+}
+
+static bool call_is_done(struct raft_kit *kit, void *arg)
+{
+    (void)kit;
+    return ((struct call *)arg)->done;
+}
+
+static void questions_init(struct questions *ask)
+{
+    xce__v1__request_id__init(&ask->id);
+    ask->id.id = (ProtobufCBinaryData){16, (uint8_t *)"0123456789abcdef"};
+    xce__v1__renew_request__init(&ask->renew);
+    xce__v1__release_request__init(&ask->release);
+    xce__v1__revoke_request__init(&ask->revoke);
+    ask->renew.lease = ask->release.lease = ask->revoke.lease = 99; /* nobody's */
+    ask->revoke.reason = (ProtobufCBinaryData){3, (uint8_t *)"why"};
+    xce__v1__lease_spec__init(&ask->spec); /* this machine is no node */
+    xce__v1__acquire_request__init(&ask->acquire);
+    ask->specs[0] = &ask->spec;
+    ask->acquire.leases = ask->specs;
+    ask->acquire.n_leases = 1;
+    ask->renew.request = ask->release.request = ask->revoke.request = ask->acquire
+                                                                          .request = &ask->id;
+    xce__v1__suggest_pool_request__init(&ask->suggest);
+    xce__v1__history_request__init(&ask->history);
+    ask->history.who_case = XCE__V1__HISTORY_REQUEST__WHO_UID;
+    ask->history.uid = ENGINE_KIT_UID;
+}
+
+static void ask_all(struct fixture *fx, unsigned i)
+{
+    struct questions *ask = &fx->ask;
+    struct call *calls = fx->calls;
+
+    questions_init(ask);
+    call_begin(fx, i, &calls[0], service_lease_renew, &ask->renew.base);
+    call_begin(fx, i, &calls[1], service_lease_release, &ask->release.base);
+    call_begin(fx, i, &calls[2], service_lease_revoke, &ask->revoke.base);
+    call_begin(fx, i, &calls[3], service_lease_acquire, &ask->acquire.base);
+    call_begin(fx, i, &calls[4], service_pool_suggest, &ask->suggest.base);
+    call_begin(fx, i, &calls[5], service_lease_history, &ask->history.base);
+}
+
+static void leader_that_may_lead_no_more_says_nothing_by_itself(void **state)
+{
+    struct fixture *fx = *state;
+    unsigned old = leads(fx);
+
+    raft_kit_cut(&fx->kit, (int)old, -1);
+    ask_all(fx, old);
+    for (int i = 0; i < QUESTIONS; i++) {
+        assert_true(raft_kit_until(&fx->kit, call_is_done, &fx->calls[i]));
+        assert_int_equal(fx->calls[i].r, -EAGAIN);
+    }
+}
+
+static void leader_refuses_when_it_is_known_to_lead(void **state)
+{
+    static const int expected[QUESTIONS] = {
+        FSM_NOT_FOUND, FSM_NOT_FOUND, FSM_NOT_FOUND, -EINVAL, 0, 0};
+    struct fixture *fx = *state;
+
+    ask_all(fx, leads(fx));
+    for (int i = 0; i < QUESTIONS; i++) {
+        assert_true(raft_kit_until(&fx->kit, call_is_done, &fx->calls[i]));
+        assert_int_equal(fx->calls[i].r, expected[i]);
+    }
+}
+
+static void call_that_ends_while_the_leader_asks_is_forgotten(void **state)
+{
+    struct fixture *fx = *state;
+    struct call *call = &fx->calls[0];
+
+    questions_init(&fx->ask);
+    call_begin(fx, leads(fx), call, service_lease_release, &fx->ask.release.base);
+    assert_false(call->done);
+    service_request_cancel(&call->request);
+    assert_int_equal(raft_kit_read(&fx->kit, leads(fx)), 0);
+    assert_false(call->done);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -306,6 +443,9 @@ int main(void)
         TEST(watch_goes_on_at_one_that_is_behind),
         TEST(watch_that_ends_before_it_is_served_is_gone),
         TEST(watch_that_asks_twice_is_ended),
+        TEST(leader_that_may_lead_no_more_says_nothing_by_itself),
+        TEST(leader_refuses_when_it_is_known_to_lead),
+        TEST(call_that_ends_while_the_leader_asks_is_forgotten),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
