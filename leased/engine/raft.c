@@ -12,6 +12,7 @@
 
 #include "common/mem.h"
 #include "common/net/loop.h"
+#include "leased/engine/raft_ask.h"
 #include "leased/engine/raft_entry.h"
 #include "leased/engine/raft_inner.h"
 #include "leased/fsm/command.h"
@@ -439,6 +440,8 @@ static void tick(void *arg)
     begin_grace(replica);
     raft_disk_tick(replica);
     raft_read_tick(replica);
+    raft_tell_tick(replica);
+    raft_ask_tick(replica);
     /* A snapshot may have brought what reads wait for. */
     raft_pass_reached(replica->pass, raft_last_applied(&replica->raft), false);
     set_threshold(replica);

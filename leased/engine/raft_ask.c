@@ -5,15 +5,20 @@
 #include <string.h>
 
 #include "common/mem.h"
+#include "common/net/loop.h"
 #include "common/text.h"
 #include "leased/engine/raft_inner.h"
+
+/* Who handed over may still say so. */
+#define LOST_MS 2000
 
 /* A change that the leader has been asked for. */
 struct asking {
     LIST_ENTRY(asking) all;
     struct replica *replica;
-    uint64_t link, number;
-    bool leaves; /* it is about ourselves: the log does not come here any more */
+    uint64_t leader, link, number;
+    int64_t led_ms; /* when the one that was asked led last */
+    bool leaves;    /* it is about ourselves: the log does not come here any more */
     replica_done_fn done;
     void *arg;
     int r;
@@ -71,18 +76,23 @@ bool raft_ask(struct replica *replica, Xce__V1__MemberChangeKind kind, const cha
     Xce__V1__MemberChange change = XCE__V1__MEMBER_CHANGE__INIT;
     struct asking *asking;
     uint64_t link, number;
+    const char *at;
+    raft_id leader;
 
     change.kind = kind;
     change.name = (ProtobufCBinaryData){name ? strlen(name) : 0, (uint8_t *)(uintptr_t)name};
     change.address = (ProtobufCBinaryData){address ? strlen(address) : 0,
                                            (uint8_t *)(uintptr_t)address};
     request.change = &change;
+    raft_leader(&replica->raft, &leader, &at);
     link = raft_pass_send(replica->pass, &request, &number);
     if (!link)
         return false;
     asking = mem_must_calloc(1, sizeof *asking);
     *asking = (struct asking){
         .replica = replica,
+        .leader = leader,
+        .led_ms = loop_now_fresh_ms(),
         .link = link,
         .number = number,
         .leaves = kind == XCE__V1__MEMBER_CHANGE_KIND__MEMBER_CHANGE_REMOVE && name &&
@@ -124,16 +134,34 @@ void raft_ask_answered(struct replica *replica, uint64_t link, uint64_t number,
     end(asking, r, (const char *)changed->why.data, changed->why.len);
 }
 
+static const char leader_lost[] = "the leader was lost: look, then ask again";
+
 void raft_ask_ended(struct replica *replica, uint64_t link, int r)
 {
-    const char *why = r == -ECANCELED ? "leased stops"
-                                      : "the leader was lost: look, then ask again";
+    const char *why = r == -ECANCELED ? "leased stops" : leader_lost;
     struct asking *asking, *next;
 
     for (asking = LIST_FIRST(&replica->askings); asking; asking = next) {
         next = LIST_NEXT(asking, all);
         if (!link || asking->link == link)
             end(asking, r, why, strlen(why));
+    }
+}
+
+void raft_ask_tick(struct replica *replica)
+{
+    int64_t now_ms = loop_now_fresh_ms();
+    struct asking *asking, *next;
+    const char *address;
+    raft_id leader = 0;
+
+    raft_leader(&replica->raft, &leader, &address);
+    for (asking = LIST_FIRST(&replica->askings); asking; asking = next) {
+        next = LIST_NEXT(asking, all);
+        if (asking->leader == leader)
+            asking->led_ms = now_ms;
+        else if (now_ms - asking->led_ms > LOST_MS)
+            end(asking, -ECONNABORTED, leader_lost, strlen(leader_lost));
     }
 }
 

@@ -23,6 +23,9 @@ void raft_ask_answered(struct replica *replica, uint64_t link, uint64_t number,
 /* No answer comes on that stream any more (0: on any); r is what is said. */
 void raft_ask_ended(struct replica *replica, uint64_t link, int r);
 
+/* Nor from one that does not lead any more. */
+void raft_ask_tick(struct replica *replica);
+
 /* ---- at the leader ---- */
 
 /* Another replica has passed this on; done is called once, also when it can not be read. */

@@ -171,6 +171,7 @@ void raft_tell(struct replica *replica, const uint8_t *bytes, size_t len, engine
 void raft_tell_answered(struct replica *replica, uint64_t link, uint64_t number, int r);
 /* link 0: all of them. */
 void raft_tell_ended(struct replica *replica, uint64_t link, int r);
+void raft_tell_tick(struct replica *replica);
 void raft_tell_taken(struct replica *replica, uint64_t link, uint64_t id, uint64_t number,
                      const uint8_t *bytes, size_t len);
 

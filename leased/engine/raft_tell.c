@@ -9,7 +9,7 @@
 /* Told to the leader, not answered yet. */
 struct telling {
     LIST_ENTRY(telling) all;
-    uint64_t link, number;
+    uint64_t leader, link, number;
     engine_ready_fn done;
     void *arg;
 };
@@ -53,7 +53,7 @@ void raft_tell(struct replica *replica, const uint8_t *bytes, size_t len, engine
     }
     telling = mem_must_calloc(1, sizeof *telling);
     *telling = (struct telling){
-        .link = link, .number = replica->last_telling, .done = done, .arg = arg};
+        .leader = leader, .link = link, .number = replica->last_telling, .done = done, .arg = arg};
     LIST_INSERT_HEAD(&replica->tellings, telling, all);
 }
 
@@ -76,6 +76,21 @@ void raft_tell_ended(struct replica *replica, uint64_t link, int r)
         next = LIST_NEXT(telling, all);
         if (!link || telling->link == link)
             answer(replica, telling, r);
+    }
+}
+
+/* A leader that is none any more may never answer: behind a cut, streams stay open for long. */
+void raft_tell_tick(struct replica *replica)
+{
+    struct telling *telling, *next;
+    const char *address;
+    raft_id leader = 0;
+
+    raft_leader(&replica->raft, &leader, &address);
+    for (telling = LIST_FIRST(&replica->tellings); telling; telling = next) {
+        next = LIST_NEXT(telling, all);
+        if (telling->leader != leader)
+            answer(replica, telling, -EAGAIN);
     }
 }
 

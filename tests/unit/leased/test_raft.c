@@ -355,6 +355,22 @@ static void raft_tell_reaches_all_from_each_and_is_confirmed(void **state)
     assert_int_equal(ear.r, -EAGAIN);
 }
 
+static void raft_tell_to_a_leader_that_is_cut_off_ends_when_another_leads(void **state)
+{
+    static struct engine_hooks hooks = {.change = no_change, .applied = not_applied, .told = hear};
+    struct raft_kit *kit = *state;
+    int leader = raft_kit_leader(kit, 0);
+    unsigned follower = (unsigned)(leader + 1) % 3, want = 1;
+
+    memset(&ear, 0, sizeof ear);
+    kit->nodes[follower].kit.also = &hooks;
+    /* Its streams stay open. */
+    raft_kit_cut(kit, leader, -1);
+    engine_tell(raft_kit_engine(kit, follower), (const uint8_t *)"hello", 6, has_told, NULL);
+    assert_true(raft_kit_until(kit, is_answered, &want));
+    assert_int_equal(ear.r, -EAGAIN);
+}
+
 /* ---- members ---- */
 
 static void raft_wiped_replica_is_refused_and_joins_anew(void **state)
@@ -512,6 +528,9 @@ int main(void)
                                         raft_kit_teardown),
         cmocka_unit_test_setup_teardown(raft_tell_reaches_all_from_each_and_is_confirmed, setup_3,
                                         raft_kit_teardown),
+        cmocka_unit_test_setup_teardown(
+            raft_tell_to_a_leader_that_is_cut_off_ends_when_another_leads, setup_3,
+            raft_kit_teardown),
         cmocka_unit_test_setup_teardown(raft_wiped_replica_is_refused_and_joins_anew, setup_3,
                                         raft_kit_teardown),
         cmocka_unit_test_setup_teardown(

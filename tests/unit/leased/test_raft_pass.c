@@ -445,6 +445,18 @@ static void pass_a_change_whose_leader_is_lost_is_unknown(void **state)
     assert_int_equal(wait_member(kit, &call), -ECONNABORTED);
 }
 
+static void pass_a_change_whose_leader_is_cut_off_is_unknown(void **state)
+{
+    struct raft_kit *kit = *state;
+    unsigned leader = leader_of(kit), follower = follower_of(kit);
+    struct member_call call = {0};
+
+    raft_kit_cut_one_way(kit, (int)leader, -1);
+    replica_remove(kit->nodes[follower].kit.engine, kit->nodes[3 - leader - follower].name,
+                   member_told, &call);
+    assert_int_equal(wait_member(kit, &call), -ECONNABORTED);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, raft_kit_teardown)
@@ -463,6 +475,7 @@ int main(void)
         TEST(pass_a_follower_asked_about_members_asks_the_leader),
         TEST(pass_a_change_with_a_name_that_nobody_can_have_is_refused),
         TEST(pass_a_change_whose_leader_is_lost_is_unknown),
+        TEST(pass_a_change_whose_leader_is_cut_off_is_unknown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
