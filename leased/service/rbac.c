@@ -35,7 +35,7 @@ void rbac_changed(struct service *service, const struct fsm_change *change)
         changed(service);
 }
 
-void service_restored(struct service *service)
+void rbac_restored(struct service *service)
 {
     changed(service);
 }

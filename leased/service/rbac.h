@@ -8,5 +8,7 @@
 void rbac_load(struct service *service);
 /* After a change of the rules: take them, and tell who has calls under way. */
 void rbac_changed(struct service *service, const struct fsm_change *change);
+/* A snapshot has taken the place of the state: likewise. */
+void rbac_restored(struct service *service);
 
 #endif

@@ -84,6 +84,12 @@ void service_changed(struct service *service, const struct fsm_change *change)
     wait_changed(service, change);
 }
 
+void service_restored(struct service *service)
+{
+    rbac_restored(service);
+    wait_restored(service);
+}
+
 void service_flush(struct service *service)
 {
     wait_flush(service);

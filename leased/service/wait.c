@@ -258,17 +258,10 @@ void wait_for_ready(struct service *service, struct service_request *request,
     request->cancel = forget;
 }
 
-void wait_changed(struct service *service, const struct fsm_change *change)
+static void note_waited(struct waits *waits, const struct waited *waited)
 {
-    struct waits *waits = service->waits;
-    struct waited *waited;
     struct wait_link *link;
 
-    if (change->kind != CHANGE_LEASE || change->lease->state == LEASE_GRANTED)
-        return;
-    HASH_FIND(hh, waits->leases, &change->lease->id, sizeof change->lease->id, waited);
-    if (!waited)
-        return;
     LIST_FOREACH(link, &waited->links, link)
     {
         if (link->waiter->stale)
@@ -276,6 +269,27 @@ void wait_changed(struct service *service, const struct fsm_change *change)
         link->waiter->stale = true;
         TAILQ_INSERT_TAIL(&waits->stale, link->waiter, stale_link);
     }
+}
+
+void wait_changed(struct service *service, const struct fsm_change *change)
+{
+    struct waits *waits = service->waits;
+    struct waited *waited;
+
+    if (change->kind != CHANGE_LEASE || change->lease->state == LEASE_GRANTED)
+        return;
+    HASH_FIND(hh, waits->leases, &change->lease->id, sizeof change->lease->id, waited);
+    if (waited)
+        note_waited(waits, waited);
+}
+
+void wait_restored(struct service *service)
+{
+    struct waited *waited, *next;
+
+    HASH_ITER(hh, service->waits->leases, waited, next)
+    note_waited(service->waits, waited);
+    wait_flush(service);
 }
 
 void wait_flush(struct service *service)

@@ -23,6 +23,8 @@ void wait_reply_acquired(struct service *service, struct service_request *reques
 /* A lease has changed: note who waits for it. wait_flush looks at those, once for all changes of an entry. */
 void wait_changed(struct service *service, const struct fsm_change *change);
 void wait_flush(struct service *service);
+/* A snapshot has taken the place of changes: whatever is decided by now is answered. */
+void wait_restored(struct service *service);
 
 /* End all of them with -ECANCELED. */
 void wait_stop(struct service *service);
