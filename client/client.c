@@ -21,6 +21,9 @@ enum {
     SILENT_MS = 1000,
     /* One that was lost so long ago may be back. */
     LOST_MS = 10000,
+    /* leased remembers an id for ten minutes at least: a time that was right a minute ago is not too old for it, however
+     * long this client has been idle before. */
+    FRESH_MS = 60 * 1000,
 };
 
 static int64_t pick(int64_t asked, int64_t configured)
@@ -258,8 +261,11 @@ void client_leave_server(struct xce_client *client, size_t i, enum client_left w
 {
     int64_t now = loop_now_ms(client->loop);
 
-    if (why != CLIENT_LEFT_SPOKE)
+    if (why != CLIENT_LEFT_SPOKE) {
         client->servers[i].lost_ms = now;
+        /* What comes next may be a restored backup, whose time is an earlier one. */
+        client->cluster_ms = 0;
+    }
     if (why == CLIENT_LEFT_UNREACHED)
         drop_channel(client, &client->servers[i]);
     /* Several calls may say so of the same one. */
@@ -276,9 +282,14 @@ void client_leave_server(struct xce_client *client, size_t i, enum client_left w
     }
 }
 
+bool client_time_is_fresh(const struct xce_client *client)
+{
+    return client->cluster_ms && loop_now_fresh_ms() - client->cluster_seen_ms < FRESH_MS;
+}
+
 void client_saw_time(struct xce_client *client, int64_t cluster_ms)
 {
-    if (cluster_ms < client->cluster_ms)
+    if (cluster_ms < client->cluster_ms && client_time_is_fresh(client))
         return;
     client->cluster_ms = cluster_ms;
     client->cluster_seen_ms = loop_now_fresh_ms();
@@ -286,7 +297,7 @@ void client_saw_time(struct xce_client *client, int64_t cluster_ms)
 
 void client_saw_info(struct xce_client *client, const Xce__V1__ReplyInfo *info)
 {
-    if (info)
+    if (info && !info->stale)
         client_saw_time(client, info->now_ms);
 }
 

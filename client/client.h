@@ -36,7 +36,7 @@ struct xce_client {
     bool request_seen;                  /* a server may have seen it */
     unsigned calling_back;              /* inside a callback of our caller */
     bool doomed, closing;               /* freed in a callback; being freed */
-    /* newest cluster time seen in a reply, and when (loop time) */
+    /* newest cluster time seen in a reply, and when (loop time); 0 = none since a server was lost */
     int64_t cluster_ms, cluster_seen_ms;
     uint64_t random;
     char message[XCE_MESSAGE_MAX];
@@ -72,8 +72,10 @@ void client_name_server(const struct xce_client *client, size_t i, const char *m
 bool client_step(struct xce_client *client, int timeout_ms);
 void client_awake(struct xce_client *client);
 
-/* A reply bore this cluster time. */
+/* A reply that is not stale bore this cluster time. An earlier one than is known counts only once that is not fresh. */
 void client_saw_time(struct xce_client *client, int64_t cluster_ms);
+/* Whether a request can still bear the time that is known. */
+bool client_time_is_fresh(const struct xce_client *client);
 void client_saw_info(struct xce_client *client, const Xce__V1__ReplyInfo *info);
 
 /* delay_ms give or take a quarter, so that many clients do not come back at once. */

@@ -298,7 +298,8 @@ static int take_list(struct xce_client *client, const ProtobufCMessage *message,
     const Xce__V1__ListLeasesReply *reply = (const Xce__V1__ListLeasesReply *)message;
     struct xce_leases *leases = result;
 
-    client_saw_time(client, reply->now_ms);
+    if (!reply->stale)
+        client_saw_time(client, reply->now_ms);
     leases->next = reply->next;
     leases->revision = reply->revision;
     leases->now_ms = reply->now_ms;

@@ -14,9 +14,6 @@
 
 enum {
     ID_BYTES = 16,
-    /* leased remembers an id for ten minutes at least: a time that was right a minute ago is not too old for it, however
-     * long this client has been idle before. */
-    FRESH_MS = 60 * 1000,
     /* How often a caller is asked whether he gives up. */
     GIVE_UP_MS = 100,
     /* A packed RequestId, with its tag and length. */
@@ -122,11 +119,7 @@ static int start_call(struct xce_op *op, const struct call_spec *spec, call_done
 
 /* ---- request ids ---- */
 
-static bool time_is_fresh(const struct xce_client *client)
-{
-    return client->cluster_ms && loop_now_fresh_ms() - client->cluster_seen_ms < FRESH_MS;
-}
-
+/* Without a time if the one that is known is old: a grant asks first, other changes do not need one. */
 static int make_id(struct xce_client *client, struct xce_request *ret)
 {
     struct xce_request request = {.id_len = ID_BYTES};
@@ -135,7 +128,7 @@ static int make_id(struct xce_client *client, struct xce_request *ret)
     if (getrandom(request.id, ID_BYTES, 0) != ID_BYTES)
         return client_fail(client, XCE_FAILED, "no random bytes for a request id: %s",
                            err_text(errno));
-    request.issued_ms = client->cluster_ms;
+    request.issued_ms = client_time_is_fresh(client) ? client->cluster_ms : 0;
     *ret = request;
     return XCE_OK;
 }
@@ -245,7 +238,8 @@ static int begin(struct xce_op *op, const struct xce_call *options)
         code = take_id(op, options->request);
     if (code != XCE_OK)
         return code;
-    if (kind == OP_ID || (kind == OP_GRANT && !op->request.id_len && !time_is_fresh(op->client)))
+    if (kind == OP_ID ||
+        (kind == OP_GRANT && !op->request.id_len && !client_time_is_fresh(op->client)))
         return ask_time(op);
     return go(op);
 }
@@ -398,7 +392,7 @@ int xce_request_new(struct xce_client *client, const struct xce_call *call, stru
     struct xce_request *request;
     int code;
 
-    if (!(call && call->done) && time_is_fresh(client))
+    if (!(call && call->done) && client_time_is_fresh(client))
         return make_id(client, ret);
     code = op_run(client, call, &spec, result_new(sizeof *request), &request);
     if (code == XCE_OK && !(call && call->done)) {

@@ -332,6 +332,57 @@ static void call_time_is_asked_for_once(void **state)
     assert_string_equal(calls[3].method, "Acquire");
 }
 
+/* What comes after a server was lost may be a restored backup, to which its time is the future. */
+static void call_time_is_asked_for_again_when_the_server_was_lost(void **state)
+{
+    struct fixture *f = *state;
+    struct fake_rule dies[] = {kit_rule(f, "List", FAKE_ANSWER),
+                               kit_rule(f, "Acquire", FAKE_ANSWER), kit_rule(f, "Get", FAKE_DIE)};
+    struct fake_rule rules[] = {kit_rule(f, "List", FAKE_ANSWER),
+                                kit_rule(f, "Acquire", FAKE_ANSWER)};
+    struct xce_request request;
+    struct xce_leases *leases;
+    struct xce_lease *lease;
+
+    f->server = fake_start(f->path, dies, 3);
+    kit_client(f, f->address, 5000, 300);
+    assert_int_equal(acquire(f, NULL, &leases), XCE_OK);
+    xce_free(leases);
+    assert_int_equal(xce_request_new(f->client, NULL, &request), XCE_OK);
+    assert_int_equal(request.issued_ms, 5000);
+    assert_int_equal(get(f, &lease), XCE_UNREACHABLE);
+    fake_stop(f->server);
+    f->server = fake_start(f->path, rules, 2);
+    assert_int_equal(acquire(f, NULL, &leases), XCE_OK);
+    xce_free(leases);
+    assert_int_equal(one_id(f->server, KIT_LISTED_MS), 1);
+}
+
+/* Nor does what nobody has confirmed tell the time. */
+static void call_that_is_stale_tells_no_time(void **state)
+{
+    struct fixture *f = *state;
+    Xce__V1__ListLeasesReply reply = XCE__V1__LIST_LEASES_REPLY__INIT;
+    struct fake_rule rules[] = {kit_rule(f, "List", FAKE_ANSWER), kit_rule(f, "List", FAKE_ANSWER)};
+    struct xce_call call = {.stale = true};
+    struct xce_lease_filter filter = {0};
+    struct xce_request request;
+    struct xce_leases *leases;
+    uint8_t bytes[64];
+
+    reply.now_ms = 1000;
+    reply.stale = true;
+    rules[0].times = 1;
+    rules[0].reply = bytes;
+    rules[0].reply_len = xce__v1__list_leases_reply__pack(&reply, bytes);
+    f->server = fake_start(f->path, rules, 2);
+    kit_client(f, f->address, 5000, 5000);
+    assert_int_equal(xce_lease_list(f->client, &call, &filter, &leases), XCE_OK);
+    xce_free(leases);
+    assert_int_equal(xce_request_new(f->client, NULL, &request), XCE_OK);
+    assert_int_equal(request.issued_ms, KIT_LISTED_MS);
+}
+
 static void call_bad_request_ids_are_refused_here(void **state)
 {
     struct fixture *f = *state;
@@ -639,6 +690,8 @@ int main(void)
         TEST(call_goes_on_with_the_successor),
         TEST(call_a_definite_answer_is_not_repeated),
         TEST(call_time_is_asked_for_once),
+        TEST(call_time_is_asked_for_again_when_the_server_was_lost),
+        TEST(call_that_is_stale_tells_no_time),
         TEST(call_bad_request_ids_are_refused_here),
         TEST(call_that_is_given_up_ends_at_once),
         TEST(call_a_silent_server_ends_at_the_deadline),
