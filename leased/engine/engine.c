@@ -13,6 +13,7 @@
 #include "common/net/loop.h"
 #include "leased/engine/engine_inner.h"
 #include "leased/fsm/command.h"
+#include "leased/fsm/request.h"
 
 #define DEFAULT_U(value, otherwise) ((value) ? (value) : (otherwise))
 
@@ -37,6 +38,17 @@ void engine_begin_time(struct engine *engine)
 int64_t engine_now_ms(const struct engine *engine)
 {
     return engine->base_ms + (loop_now_fresh_ms() - engine->base_mono_ms);
+}
+
+/* Or a request that bears it could be refused as one from the future. */
+static_assert(ENGINE_TOLD_AHEAD_MS < REQUEST_AHEAD_MS, "what is told is good for a request");
+
+int64_t engine_told_ms(const struct engine *engine)
+{
+    int64_t now_ms = engine_now_ms(engine);
+    int64_t most_ms = fsm_now_ms(engine->fsm) + ENGINE_TOLD_AHEAD_MS;
+
+    return now_ms < most_ms ? now_ms : most_ms;
 }
 
 /* The grace is in the log, or must come before anything else can. */
@@ -223,9 +235,11 @@ int engine_init(struct engine *engine, const struct engine_ops *ops, struct loop
         engine->options = *options;
     set_defaults(&engine->options);
     r = loop_soon_new(loop, run_soon, engine, &engine->soon);
-    if (r == 0)
-        engine->fsm = fsm;
-    return r;
+    if (r < 0)
+        return r;
+    engine->fsm = fsm;
+    engine_begin_time(engine);
+    return 0;
 }
 
 void engine_done(struct engine *engine)

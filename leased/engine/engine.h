@@ -103,6 +103,11 @@ void engine_snapshot(struct engine *engine, engine_ready_fn done, void *arg);
 /* Cluster time now: the FSM's time at election plus the boot-time clock since. Only meaningful while leading. */
 int64_t engine_now_ms(const struct engine *engine);
 
+/* The same for others to keep: never more than ENGINE_TOLD_AHEAD_MS ahead of what the log says, which is where the next
+ * leader's time begins, also after a restart. Whoever leads writes his time often enough to stay below that. */
+#define ENGINE_TOLD_AHEAD_MS 30000
+int64_t engine_told_ms(const struct engine *engine);
+
 void engine_get_status(const struct engine *engine, struct engine_status *ret);
 
 #endif

@@ -391,6 +391,7 @@ static int restore(struct raft_fsm *raft_fsm, struct raft_buffer *buf)
     }
     raft_free(buf->base);
     replica->bytes_since = 0;
+    engine_begin_time(engine);
     if (engine->hooks.restored)
         engine->hooks.restored(engine->fsm, engine->hooks.arg);
     raft_pass_reached(replica->pass, 0, true);

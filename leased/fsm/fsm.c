@@ -180,7 +180,7 @@ void apply_init(struct fsm *fsm, const Xce__V1__Command *command, struct fsm_out
 /* How a command stands to late copies of itself. */
 enum copies {
     COPIES_OWN = 0,   /* leased makes it itself; no request */
-    COPIES_HARMLESS,  /* twice is once: by (lease, epoch) */
+    COPIES_HARMLESS,  /* twice is once: by (lease, epoch); when it was issued does not matter */
     COPIES_UNWANTED,  /* refused if known to be late */
     COPIES_FORBIDDEN, /* refused unless known not to be */
 };
@@ -258,6 +258,8 @@ static bool too_late(const struct fsm *fsm, const struct request_key *key, enum 
 {
     int64_t horizon_ms = fsm->requests.horizon_ms;
 
+    if (copies == COPIES_HARMLESS)
+        return false;
     if (key->issued_ms > fsm->now_ms + REQUEST_AHEAD_MS) {
         fsm_fail(outcome, FSM_INVALID,
                  "issued_at %" PRId64 " is ahead of cluster time %" PRId64
@@ -265,8 +267,7 @@ static bool too_late(const struct fsm *fsm, const struct request_key *key, enum 
                  key->issued_ms, fsm->now_ms);
         return true;
     }
-    if (copies == COPIES_HARMLESS || key->issued_ms >= horizon_ms ||
-        (copies == COPIES_UNWANTED && !key->issued_ms))
+    if (key->issued_ms >= horizon_ms || (copies == COPIES_UNWANTED && !key->issued_ms))
         return false;
     fsm_fail(
         outcome, FSM_REQUEST_OLD,

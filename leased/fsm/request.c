@@ -309,7 +309,7 @@ struct request *request_keep(struct fsm *fsm, enum request_ring ring, const stru
 {
     struct request_list *list = &fsm->requests.rings[ring];
     struct request_answer answer = {
-        .at_ms = key->issued_ms > fsm->now_ms ? key->issued_ms : fsm->now_ms,
+        .at_ms = ring == RING_ONCE && key->issued_ms > fsm->now_ms ? key->issued_ms : fsm->now_ms,
         .code = (uint8_t)outcome->code,
         .slots = outcome->leases,
         .n_slots = outcome->code == FSM_OK ? outcome->n_leases : 1,

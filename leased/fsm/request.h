@@ -43,7 +43,7 @@ struct request {
     uint8_t id_len;
     uint8_t waiting : 1, ring : 1;
     uint8_t spare;
-    /* When it was applied, or issued if that is later. */
+    /* When it was applied; or issued if that is later, in `once`. */
     uint64_t at_ms : 48, n_slots : 16;
     uint8_t digest[REQUEST_DIGEST];
     uint8_t id[]; /* slots: lease ids with FSM_OK; else the first is the interned message */

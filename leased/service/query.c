@@ -214,7 +214,7 @@ static void list(struct service *service, struct service_request *request)
         reply.n_leases = page.n;
         reply.next = page.next;
         reply.revision = fsm_revision(service_fsm(service));
-        reply.now_ms = engine_now_ms(service->deps.engine);
+        reply.now_ms = engine_told_ms(service->deps.engine);
         reply.stale = request->stale;
         service_reply(request, &reply.base);
     }

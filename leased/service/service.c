@@ -213,7 +213,7 @@ void service_reply_info(struct service *service, Xce__V1__ReplyInfo *ret)
 {
     xce__v1__reply_info__init(ret);
     ret->revision = fsm_revision(service_fsm(service));
-    ret->now_ms = engine_now_ms(service->deps.engine);
+    ret->now_ms = engine_told_ms(service->deps.engine);
 }
 
 void service_reply_lease(struct service *service, struct service_request *request, uint64_t id)

@@ -472,7 +472,7 @@ void session_ack(struct beat *beat)
     if (session->full || session->stage != STAGE_SERVED)
         return;
     ack.seq = beat->seq;
-    ack.now_ms = engine_now_ms(session->service->deps.engine);
+    ack.now_ms = engine_told_ms(session->service->deps.engine);
     message.body_case = XCE__V1__SESSION_DOWN__BODY_ACK;
     message.ack = &ack;
     send_message(session, &message);

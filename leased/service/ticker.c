@@ -13,6 +13,9 @@
 /* The loop stood still for so long that it did not hear renewals and heartbeats: no ttl may end, no node be lost of that. */
 #define STALL_MS  1000
 #define MARKS_MAX 4096
+/* In a cluster where nothing happens the log learns the time that often, so that it does not fall behind what is told by
+ * ENGINE_TOLD_AHEAD_MS: time stands still then. */
+#define TIME_WRITTEN_MS 20000
 /* A replica that dies says of none of its sessions that it is over: so many heartbeats without a word do. */
 #define BEATS_MISSED 3
 
@@ -277,13 +280,22 @@ static void ticked(int r, const struct fsm_outcome *outcome, void *arg)
     ticker->ticking = false;
 }
 
+/* Something is due, or the log's time is old. */
+static bool tick_due(const struct service *service)
+{
+    const struct fsm *fsm = service_fsm(service);
+    int64_t now_ms = engine_now_ms(service->deps.engine);
+
+    return fsm_next_due_ms(fsm) <= now_ms ||
+           (fsm_initialised(fsm) && now_ms - fsm_now_ms(fsm) >= TIME_WRITTEN_MS);
+}
+
 static void tick(struct ticker *ticker)
 {
     Xce__V1__Command command = XCE__V1__COMMAND__INIT;
     Xce__V1__CmdTick due = XCE__V1__CMD_TICK__INIT;
 
-    if (ticker->ticking ||
-        fsm_next_due_ms(service_fsm(ticker->service)) > engine_now_ms(ticker->service->deps.engine))
+    if (ticker->ticking || !tick_due(ticker->service))
         return;
     command.kind_case = XCE__V1__COMMAND__KIND_TICK;
     command.tick = &due;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "leased/engine/engine_inner.h"
 #include "xce/v1/command.pb-c.h"
 
 #define PATIENCE_MS 10000
@@ -321,6 +322,11 @@ int engine_kit_snapshot(struct engine_kit *kit)
     if (!engine_kit_until(kit, is_closed))
         die("no snapshot", "");
     return kit->r;
+}
+
+void engine_kit_pass(struct engine_kit *kit, int64_t ms)
+{
+    kit->engine->base_mono_ms -= ms;
 }
 
 static void do_command(struct engine_kit *kit, Xce__V1__Command *command)

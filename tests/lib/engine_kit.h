@@ -61,6 +61,8 @@ size_t engine_kit_release(uint64_t lease, uint32_t epoch, uint8_t ret[static ENG
 int engine_kit_do(struct engine_kit *kit, const uint8_t *command, size_t len);
 int engine_kit_do_acquire(struct engine_kit *kit, uint64_t i);
 int engine_kit_snapshot(struct engine_kit *kit);
+/* So much has passed by the clock that cluster time goes on by. */
+void engine_kit_pass(struct engine_kit *kit, int64_t ms);
 
 /* Run the loop until cond(kit); false when it has not come within ten seconds. */
 bool engine_kit_until(struct engine_kit *kit, bool (*cond)(const struct engine_kit *kit));

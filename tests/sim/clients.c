@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/mem.h"
+#include "leased/engine/engine.h"
 #include "leased/fsm/request.h"
 #include "tests/sim/world.h"
 
@@ -35,6 +36,8 @@ void client_answer(struct world *w, const struct fsm_outcome *outcome)
     w->events[EVENT_REPLAYED] += outcome->replayed;
     if (outcome->code == FSM_REQUEST_OLD)
         return;
+    if (outcome->code == FSM_INVALID && strstr(outcome->message, "is ahead of cluster time"))
+        violated(w, "request r%d is refused as one from the future", w->applying);
     if (outcome->replayed) {
         w->events[EVENT_NOT_READY] += outcome->code == FSM_NOT_READY;
         if (!same_answer(r, outcome))
@@ -78,13 +81,21 @@ static void send_again(struct world *w, int i)
     w->ops->submit(w, r->bytes, r->len, &ask);
 }
 
+/* What a reply told: a leader's time runs on while he writes nothing, and the next one begins anew. */
+static int64_t told_ms(struct world *w)
+{
+    int64_t now_ms = fsm_now_ms(w->fsm);
+
+    return chance(w, 20) ? now_ms + (int64_t)roll(w, ENGINE_TOLD_AHEAD_MS + 1) : now_ms;
+}
+
 static int new_request(struct world *w, bool waits)
 {
     struct sim_request *r;
 
     mem_must_grow(&w->requests, &w->cap_requests, w->n_requests + 1, sizeof(*w->requests));
     r = &w->requests[w->n_requests];
-    *r = (struct sim_request){.issued_ms = fsm_now_ms(w->fsm), .waits = waits};
+    *r = (struct sim_request){.issued_ms = told_ms(w), .waits = waits};
     return (int)w->n_requests++;
 }
 

@@ -351,6 +351,22 @@ static void engine_time_goes_on_and_never_back(void **state)
     }
 }
 
+/* Nothing has been written for an hour. */
+static void engine_time_that_is_told_is_good_after_a_restart(void **state)
+{
+    struct engine_kit *kit = *state;
+    int64_t told_ms;
+
+    start(kit);
+    acquire(kit, 1, 1);
+    engine_kit_pass(kit, 3600000);
+    assert_true(engine_now_ms(kit->engine) >= 3600000);
+    told_ms = engine_told_ms(kit->engine);
+    assert_true(told_ms >= fsm_now_ms(kit->fsm));
+    reopen(kit);
+    assert_true(told_ms <= engine_now_ms(kit->engine) + ENGINE_TOLD_AHEAD_MS);
+}
+
 static bool snapshot_is_cut(const struct engine_kit *kit)
 {
     struct engine_status status = status_of(kit);
@@ -784,6 +800,7 @@ int main(void)
         TEST(engine_reopened_has_the_same_state),
         TEST(engine_gives_a_grace_before_it_leads),
         TEST(engine_time_goes_on_and_never_back),
+        TEST(engine_time_that_is_told_is_good_after_a_restart),
         TEST(engine_takes_snapshots_and_cuts_the_log),
         TEST(engine_cuts_nothing_that_history_lacks),
         TEST(engine_snapshot_on_request_is_the_one_to_restart_from),

@@ -170,6 +170,23 @@ static void request_from_the_future_is_refused(void **state)
     assert_int_equal(fsm_request_horizon_ms(kit.fsm), kit.now_ms - FSM_REQUEST_MS + 1);
 }
 
+/* And it is kept no longer than others for that. */
+static void request_that_is_harmless_may_come_from_the_future(void **state)
+{
+    uint64_t id = kit_active(&kit, "n1");
+    int64_t ahead_ms = kit.now_ms + 3600000;
+
+    kit_request(&kit, "r1", 1, ahead_ms);
+    assert_int_equal(kit_renew(&kit, id, 0), FSM_OK);
+    kit_request(&kit, "r2", 1, ahead_ms);
+    assert_int_equal(kit_revoke(&kit, id, "x"), FSM_OK);
+    kit_request(&kit, "r3", 1, ahead_ms);
+    assert_int_equal(kit_release(&kit, id, NULL), FSM_OK);
+    kit.now_ms += FSM_REQUEST_MS;
+    kit_tick(&kit);
+    assert_false(known("r1"));
+}
+
 /* Full: the oldest goes early, and its time with it. Renewals do not push acquires out. */
 static void request_table_is_bounded_and_forgets_the_oldest_first(void **state)
 {
@@ -251,6 +268,7 @@ int main(void)
         TEST(request_that_is_harmless_is_never_too_old),
         TEST(request_of_an_administrator_is_too_old_only_if_it_says_so),
         TEST(request_from_the_future_is_refused),
+        TEST(request_that_is_harmless_may_come_from_the_future),
         TEST(request_table_is_bounded_and_forgets_the_oldest_first),
         TEST(request_waiting_and_forgotten_leaves_its_lease_alone),
         TEST(request_that_is_misshapen_is_refused),

@@ -280,6 +280,46 @@ static void raft_transfer_hands_over_and_loses_nothing(void **state)
     assert_true(raft_kit_has_lease(kit, (unsigned)old, 2));
 }
 
+/* ---- time ---- */
+
+static void raft_time_that_is_told_is_good_for_the_next_leader(void **state)
+{
+    struct raft_kit *kit = *state;
+    int old = raft_kit_leader(kit, 0), next;
+    int64_t told_ms = 0;
+
+    assert_int_equal(raft_kit_acquire(kit, 1), 0);
+    assert_true(raft_kit_equal(kit));
+    for (unsigned i = 0; i < 3; i++) {
+        engine_kit_pass(&kit->nodes[i].kit, 3600000);
+        if (engine_told_ms(raft_kit_engine(kit, i)) > told_ms)
+            told_ms = engine_told_ms(raft_kit_engine(kit, i));
+    }
+    raft_kit_stop(kit, (unsigned)old);
+    next = raft_kit_leader(kit, all_but(kit, old));
+    assert_true(next >= 0);
+    assert_int_equal(raft_kit_acquire(kit, 2), 0);
+    assert_true(fsm_now_ms(kit->nodes[next].kit.fsm) < 3600000);
+    assert_true(told_ms <= fsm_now_ms(kit->nodes[next].kit.fsm) + ENGINE_TOLD_AHEAD_MS);
+}
+
+static void raft_time_begins_with_the_snapshot(void **state)
+{
+    struct raft_kit *kit = *state;
+    struct engine_kit *alone = &kit->nodes[0].kit;
+
+    assert_int_equal(raft_kit_acquire(kit, 1), 0);
+    assert_true(raft_kit_equal(kit));
+    assert_int_equal(engine_kit_snapshot(alone), 0);
+    for (unsigned i = 0; i < 3; i++)
+        raft_kit_stop(kit, i);
+    /* Without the others nothing is applied after it. */
+    assert_int_equal(raft_kit_start(kit, 0), 0);
+    assert_true(fsm_now_ms(alone->fsm) > 0);
+    assert_in_range(engine_now_ms(alone->engine), fsm_now_ms(alone->fsm),
+                    fsm_now_ms(alone->fsm) + 5000);
+}
+
 /* ---- beside the log ---- */
 
 struct ear {
@@ -525,6 +565,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(raft_follower_cut_off_does_not_disturb_when_it_comes_back,
                                         setup_3, raft_kit_teardown),
         cmocka_unit_test_setup_teardown(raft_transfer_hands_over_and_loses_nothing, setup_3,
+                                        raft_kit_teardown),
+        cmocka_unit_test_setup_teardown(raft_time_that_is_told_is_good_for_the_next_leader, setup_3,
+                                        raft_kit_teardown),
+        cmocka_unit_test_setup_teardown(raft_time_begins_with_the_snapshot, setup_3,
                                         raft_kit_teardown),
         cmocka_unit_test_setup_teardown(raft_tell_reaches_all_from_each_and_is_confirmed, setup_3,
                                         raft_kit_teardown),

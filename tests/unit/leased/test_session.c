@@ -494,6 +494,34 @@ static void node_is_not_lost_by_a_loop_that_stood_still(void **state)
     kit_stream_end(&stream);
 }
 
+/* ---- time ---- */
+
+static int64_t wanted_ms;
+
+static bool log_has_the_time(const struct engine_kit *kit)
+{
+    return fsm_now_ms(kit->fsm) >= wanted_ms;
+}
+
+/* What was told is good for who leads next, whose time begins with that of the log. */
+static void time_is_written_when_nothing_else_is(void **state)
+{
+    struct service_kit *kit = *state;
+    uint64_t before = kit->engine.n_applied;
+
+    engine_kit_pass(&kit->engine, 10000);
+    service_kit_elapse(kit, 1000);
+    service_kit_settle(kit);
+    assert_int_equal(kit->engine.n_applied, before + 1);
+    wanted_ms = fsm_now_ms(kit->engine.fsm) + 25000;
+    engine_kit_pass(&kit->engine, 25000);
+    service_kit_elapse(kit, 1000);
+    assert_true(engine_kit_until(&kit->engine, log_has_the_time));
+    service_kit_elapse(kit, 1000);
+    service_kit_settle(kit);
+    assert_int_equal(kit->engine.n_applied, before + 3);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -518,6 +546,7 @@ int main(void)
         TEST(watermarks_of_many_nodes_are_all_told),
         TEST(node_that_is_silent_is_lost),
         TEST(node_is_not_lost_by_a_loop_that_stood_still),
+        TEST(time_is_written_when_nothing_else_is),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
