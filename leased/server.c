@@ -31,6 +31,7 @@
 #define ELAPSE_MS   50
 #define CLOSE_MS    2000
 #define SETTLE_MS   500
+#define AGAIN_MS    1000 /* after which what a replica could not settle is tried again */
 #define RING_BYTES  (8u << 20)
 #define SOCKET_MODE 0666
 
@@ -55,7 +56,9 @@ struct server {
     bool replicated, serving;
     bool again;    /* it ends to begin anew as something else */
     bool refusing; /* writes, for now: the disk */
-    int r;         /* why it ends */
+    bool settling; /* a proposal of ours is under way */
+    int64_t again_mono_ms;
+    int r; /* why it ends */
     struct log_limit health_limit;
 };
 
@@ -242,7 +245,8 @@ static void planted(int r, const struct fsm_outcome *outcome, void *arg)
 {
     struct server *server = arg;
 
-    /* Whoever leads next does it. */
+    server->settling = false;
+    /* Whoever comes to it does it. */
     if (server->stopping || (r < 0 && server->replicated))
         return;
     seed_free(server->seed);
@@ -253,17 +257,25 @@ static void planted(int r, const struct fsm_outcome *outcome, void *arg)
         stop(server, r < 0 ? r : -EINVAL);
         return;
     }
-    log_notice(NULL, "the rules are those of %s", settings(server)->rbac_seed);
+    if (outcome->code == FSM_OK)
+        log_notice(NULL, "the rules are those of %s", settings(server)->rbac_seed);
     serve(server);
 }
 
-/* Nobody is served under other rules than those that the administrator wrote down. */
+/* Nobody is served under other rules than those that the administrator wrote down: a single one serves nobody before, a
+ * replica (which must be spoken to before it has a state) only root and the nodes. */
 static void plant(struct server *server)
 {
-    if (server->seed)
-        seed_plant(server->seed, server->engine, planted, server);
-    else
+    if (fsm_rules_revision(server->fsm)) {
+        seed_free(server->seed);
+        server->seed = NULL;
+    }
+    if (!server->seed) {
         serve(server);
+        return;
+    }
+    server->settling = true;
+    seed_plant(server->seed, server->engine, planted, server);
 }
 
 static int read_seed(struct server *server)
@@ -282,7 +294,8 @@ static void initialised(int r, const struct fsm_outcome *outcome, void *arg)
 {
     struct server *server = arg;
 
-    if (r < 0 && server->replicated)
+    server->settling = false;
+    if (server->stopping || (r < 0 && server->replicated))
         return;
     if (r < 0 || outcome->code != FSM_OK) {
         log_error(NULL, "the state could not be made: %s", r < 0 ? err_text(r) : outcome->message);
@@ -304,35 +317,43 @@ static void initialise(struct server *server)
     init.prefix.len = strlen(settings(server)->prefix);
     init.incarnation.data = incarnation;
     init.incarnation.len = sizeof incarnation;
+    server->settling = true;
     command.kind_case = XCE__V1__COMMAND__KIND_INIT;
     command.init = &init;
     engine_propose(server->engine, bytes, xce__v1__command__pack(&command, bytes), initialised,
                    server);
 }
 
-/* What whoever leads sees to first: that there is a state, that it is the one that is meant, that it has rules. */
+/* What is seen to first: that there is a state, that it is the one that is meant, both by whoever leads; that it has rules. */
 static void settle(void *arg)
 {
     struct server *server = arg;
     const struct fsm *fsm = server->fsm;
+    bool leads = server->leading || !server->replicated;
 
-    if (server->stopping || (server->replicated && !server->leading))
+    if (server->stopping || server->settling || (!leads && !fsm_initialised(fsm)))
         return;
     if (!fsm_initialised(fsm)) {
         initialise(server);
-    } else if (strcmp(fsm_prefix(fsm), settings(server)->prefix)) {
+    } else if (leads && strcmp(fsm_prefix(fsm), settings(server)->prefix)) {
         log_error(LOG_FIELDS(.message_id = LOG_ID_CONFIG_BAD),
                   "leased.Prefix is \"%s\", but the state in %s was made with \"%s\", and names "
                   "never change",
                   settings(server)->prefix, settings(server)->state_dir, fsm_prefix(fsm));
         stop(server, -EINVAL);
     } else {
-        if (fsm_rules_revision(fsm)) {
-            seed_free(server->seed);
-            server->seed = NULL;
-        }
         plant(server);
     }
+}
+
+/* Of a replica; a single one ends when it cannot. */
+static void settle_again(struct server *server)
+{
+    if (!server->replicated || clock_mono_ms() < server->again_mono_ms)
+        return;
+    server->again_mono_ms = clock_mono_ms() + AGAIN_MS;
+    if (server->seed || !fsm_initialised(server->fsm))
+        settle(server);
 }
 
 /* The engine is open: runs from the loop, when everything is wired. The single replica leads by now. A replica serves what
@@ -374,6 +395,7 @@ static void elapse(void *arg)
 {
     struct server *server = arg;
 
+    settle_again(server);
     service_elapse(server->service);
     hub_flush(server->hub, clock_mono_ms());
 }
@@ -514,6 +536,7 @@ static int open_service(struct server *server)
         .heartbeat_ms = settings(server)->heartbeat_ms,
         .lost_after_ms = settings(server)->lost_after_ms,
         .grace_ms = settings(server)->grace_ms,
+        .rules_awaited = server->seed != NULL,
     };
     const struct service_deps deps = {
         .engine = server->engine,

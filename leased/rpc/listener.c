@@ -136,6 +136,10 @@ static enum policy_scope decide_now(const struct rpc_server *server,
 static void decide(struct incoming *incoming)
 {
     incoming->scope = decide_now(incoming->server, incoming->principal, incoming->method);
+    if (incoming->scope == SCOPE_NONE && service_rules_awaited(incoming->server->service)) {
+        refuse(incoming->call, -EAGAIN, "the rules of this cluster are not here yet");
+        return;
+    }
     if (incoming->scope == SCOPE_NONE) {
         deny(incoming->server, incoming->call, incoming->principal, incoming->method);
         return;

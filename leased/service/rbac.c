@@ -11,10 +11,25 @@
 
 /* ---- the rules in force ---- */
 
+bool service_rules_awaited(const struct service *service)
+{
+    return service->options.rules_awaited && !fsm_rules(service_fsm(service));
+}
+
+static const Xce__V1__Rules *rules_now(const struct service *service)
+{
+    static const Xce__V1__Rules none = XCE__V1__RULES__INIT;
+    const Xce__V1__Rules *rules = fsm_rules(service_fsm(service));
+
+    if (rules)
+        return rules;
+    return service_rules_awaited(service) ? &none : policy_defaults();
+}
+
 void rbac_load(struct service *service)
 {
     policy_free(service->policy);
-    service->policy = policy_new(fsm_rules(service_fsm(service)));
+    service->policy = policy_new(rules_now(service));
 }
 
 const struct policy *service_policy(const struct service *service)
@@ -41,13 +56,6 @@ void rbac_restored(struct service *service)
 }
 
 /* ---- get, update ---- */
-
-static const Xce__V1__Rules *rules_now(const struct service *service)
-{
-    const Xce__V1__Rules *rules = fsm_rules(service_fsm(service));
-
-    return rules ? rules : policy_defaults();
-}
 
 static void reply_rules(struct service *service, struct service_request *request)
 {
@@ -285,7 +293,7 @@ static void check(struct service *service, struct service_request *request)
         service_refuse(request, -EINVAL, "%s", err.text);
         return;
     }
-    policy_explain(fsm_rules(service_fsm(service)), &principal, method, &reason);
+    policy_explain(rules_now(service), &principal, method, &reason);
     reply.scope = (Xce__V1__Scope)reason.scope;
     reply.allowed = reason.scope == SCOPE_ALL ||
                     (reason.scope == SCOPE_OWN && is_self(&principal, &message->owner));

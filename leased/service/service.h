@@ -94,6 +94,9 @@ struct service_options {
     int64_t heartbeat_ms;  /* asked of nodes [2000] */
     int64_t lost_after_ms; /* a node not heard for so long is lost [30000] */
     int64_t grace_ms;      /* after a start no ttl ends before this [30000] */
+    /* The first rules are on their way: as long as there are none, not the usual ones hold but none, and only root and the
+     * nodes have rights. */
+    bool rules_awaited;
 };
 
 #define CLUSTER_WHY_MAX 512
@@ -137,6 +140,8 @@ void service_changed(struct service *service, const struct fsm_change *change);
 void service_restored(struct service *service);
 /* The rules in force, for the dispatcher. Dies with the next change of them. */
 const struct policy *service_policy(const struct service *service);
+/* There are none, and will be soon: who is denied may ask again. */
+bool service_rules_awaited(const struct service *service);
 /* After the changes of an entry. */
 void service_flush(struct service *service);
 

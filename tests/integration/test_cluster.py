@@ -302,6 +302,48 @@ class Cluster(replicas.Cluster):
         first.stop()
         self.assertEqual(os.listdir(self.restore(first, file, "--set-aside")["aside"]), ["raft"])
 
+    # ---- the first rules ----
+
+    def seeded(self, name):
+        """A replica that would make bob its administrator, and nobody else."""
+        path = os.path.join(self.folder, "rules")
+        with open(path, "w", encoding="utf-8") as f:
+            f.write("[bindings]\nuser:bob = admin\n")
+        os.chmod(path, 0o644)
+        replica = self.replica(name)
+        replica.set("Engine = raft\n", "Engine = raft\nRbacSeed = %s\n" % path)
+        return replica.start()
+
+    def asks_status(self, replica, name):
+        """What he is told by a replica that he asks over TLS for its status; all are of the usual administrators' group."""
+        folder = os.path.join(self.folder, "certs-" + os.urandom(4).hex())
+        pair = self.authority.issue("user", name, "--group", "xce-admin", out=folder)
+        client = peer.Client(replica.address, self.authority.credentials(pair))
+        self.addCleanup(client.close)
+        try:
+            client.cluster.Status(client.m["cluster"].StatusRequest(), timeout=10)
+            return "OK"
+        except grpc.RpcError as error:
+            return error.code().name
+
+    def test_nobody_is_served_under_other_rules_than_the_seed(self):
+        c1 = self.seeded("c1")
+        self.assertEqual(self.asks_status(c1, "boss"), "UNAVAILABLE")
+        c1.ctl("cluster", "init")
+        peer.until(lambda: "bob" in str(c1.ctl("rbac", "show")), what="the rules")
+        self.assertEqual(self.asks_status(c1, "boss"), "PERMISSION_DENIED")
+        self.assertEqual(self.asks_status(c1, "bob"), "OK")
+
+    def test_a_replica_that_follows_plants_its_seed(self):
+        c1 = self.replica("c1").start()
+        c1.ctl("cluster", "init")
+        self.leader(c1)
+        c2 = self.seeded("c2")
+        c1.ctl("cluster", "add", c2.name, "--address", c2.address)
+        peer.until(lambda: "bob" in str(c1.ctl("rbac", "show")), what="the rules")
+        self.assertEqual(self.asks_status(c1, "boss"), "PERMISSION_DENIED")
+        self.assertIs(self.leader(), c1)
+
     def test_strangers_are_no_replicas(self):
         self.form(1)
         first = self.replicas[0]
