@@ -54,6 +54,11 @@ struct grpc_limits {
     /* At once [4096]; server only. Users (not root here, not machines) have three quarters of them, one of them a
      * quarter. */
     unsigned connections;
+    /* Where one of them has all that it may: its oldest is closed for a new one, which else is turned away; server only. */
+    bool oldest_goes;
+    /* Of all open calls: messages that have not come to their end, what came while they were paused [256 MiB]. Of a server
+     * one peer has a quarter of it at most, users three quarters. */
+    size_t held_bytes;
     /* Queued on a call before grpc_*_send answers GRPC_FULL [1 MiB]; on a connection, sixteen times that,
      * less where there are many connections. */
     size_t send_queue_bytes;
@@ -61,6 +66,7 @@ struct grpc_limits {
     size_t window_bytes;
     int64_t handshake_ms; /* a peer that has not finished its preface by then is closed [10000] */
     int64_t idle_ms;      /* a connection without a stream is closed after [0 = never] */
+    int64_t life_ms;      /* any connection is closed after [0 = never] */
     /* PING when silent so long with a stream open; no answer in as much again = dead [20000]. Below 0 = never. */
     int64_t keepalive_ms;
 };

@@ -86,7 +86,7 @@ static struct grpc_request *request_new(struct grpc_channel *channel)
         if (!request)
             return NULL;
     }
-    grpc_stream_init(&request->stream, &channel->context);
+    grpc_stream_init(&request->stream, &channel->context, &channel->context.held);
     request->channel = channel;
     channel->n_requests++;
     LIST_INSERT_HEAD(&channel->requests, request, link);

@@ -1,5 +1,6 @@
 #include "common/net/grpc_frame.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,10 +9,31 @@ enum {
     FIRST_SIZE = 4096,
 };
 
+/* ---- budgets ---- */
+
+const struct grpc_budget *grpc_budget_take(struct grpc_budget *budget, size_t n)
+{
+    for (const struct grpc_budget *at = budget; at; at = at->above)
+        if (n > at->limit - at->bytes)
+            return at;
+    for (; budget; budget = budget->above)
+        budget->bytes += n;
+    return NULL;
+}
+
+void grpc_budget_give(struct grpc_budget *budget, size_t n)
+{
+    for (; budget; budget = budget->above) {
+        assert(budget->bytes >= n);
+        budget->bytes -= n;
+    }
+}
+
+/* ---- reading ---- */
+
 static void forget(struct grpc_frame_reader *reader)
 {
-    if (reader->held_bytes)
-        *reader->held_bytes -= reader->size;
+    grpc_budget_give(reader->budget, reader->size);
     free(reader->body);
     reader->body = NULL;
     reader->len = reader->size = 0;
@@ -31,13 +53,14 @@ static int grow(struct grpc_frame_reader *reader, size_t len)
         size *= 2;
     if (size > reader->need)
         size = reader->need;
-    if (reader->held_bytes && *reader->held_bytes + (size - reader->size) > reader->held_limit)
+    reader->full = grpc_budget_take(reader->budget, size - reader->size);
+    if (reader->full)
         return GRPC_FRAME_HELD;
     body = realloc(reader->body, size);
-    if (!body)
+    if (!body) {
+        grpc_budget_give(reader->budget, size - reader->size);
         return -ENOMEM;
-    if (reader->held_bytes)
-        *reader->held_bytes += size - reader->size;
+    }
     reader->body = body;
     reader->size = size;
     return 0;

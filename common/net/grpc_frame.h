@@ -11,11 +11,21 @@ enum {
     GRPC_FRAME_HEAD = 5,
 };
 
+/* Bytes that are kept for somebody, within limits one above the other: of a peer, of all users, of all. */
+struct grpc_budget {
+    size_t bytes, limit;
+    struct grpc_budget *above; /* NULL = none */
+};
+
+/* NULL: n bytes are taken, of it and of all above; else the one that has not so many left, and none are. */
+const struct grpc_budget *grpc_budget_take(struct grpc_budget *budget, size_t n);
+void grpc_budget_give(struct grpc_budget *budget, size_t n);
+
 /* Zero state = fresh, save the limits. */
 struct grpc_frame_reader {
-    size_t limit_bytes; /* largest message taken */
-    size_t *held_bytes; /* counts the bytes of unfinished messages, of many readers; may be NULL */
-    size_t held_limit;  /* more than that in all is refused */
+    size_t limit_bytes;             /* largest message taken */
+    struct grpc_budget *budget;     /* what unfinished messages are kept of; may be NULL */
+    const struct grpc_budget *full; /* GRPC_FRAME_HELD: this one */
     uint8_t head[GRPC_FRAME_HEAD];
     size_t head_len;
     uint32_t need;
@@ -29,7 +39,7 @@ enum grpc_frame_result {
     GRPC_FRAME_MESSAGE = 1, /* ret_message is set; call again with what is left */
     GRPC_FRAME_COMPRESSED = 2,
     GRPC_FRAME_TOO_LARGE = 3, /* reader->need says how large */
-    GRPC_FRAME_HELD = 4,      /* too many unfinished messages */
+    GRPC_FRAME_HELD = 4,      /* the budget does not allow it */
     GRPC_FRAME_BAD_FLAG = 5,
 };
 

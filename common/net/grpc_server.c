@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "common/cert.h"
+#include "common/net/grpc_account.h"
 #include "common/net/grpc_stream.h"
 #include "common/net/grpc_text.h"
 #include "common/net/listener.h"
@@ -37,7 +38,8 @@ struct connection {
     struct h2_conn *h2; /* NULL: lost, lives on for the peer of its calls */
     struct grpc_peer peer;
     struct cert_identity tls; /* peer.tls, which outlives the transport here */
-    bool user;
+    struct grpc_account *account;
+    bool going; /* makes room for a newer one */
     unsigned n_calls;
 };
 
@@ -52,7 +54,7 @@ struct grpc_server {
     void *arg;
     SLIST_HEAD(, listening) listeners;
     LIST_HEAD(, connection) connections;
-    unsigned n_connections, n_users;
+    struct grpc_accounts accounts;
     size_t send_queue_bytes; /* of a connection at most */
     LIST_HEAD(, grpc_call) calls;
     struct grpc_call *pool;
@@ -111,7 +113,7 @@ static struct grpc_call *call_new(struct connection *connection)
         if (!call)
             return NULL;
     }
-    grpc_stream_init(&call->stream, &server->context);
+    grpc_stream_init(&call->stream, &server->context, &connection->account->held);
     call->server = server;
     call->connection = connection;
     call->deadline_ms = INT64_MAX;
@@ -133,6 +135,7 @@ static void connection_release(struct connection *connection)
     if (connection->h2 || connection->n_calls > 0)
         return;
     cert_identity_done(&connection->tls);
+    grpc_account_unref(connection->account);
     free(connection);
 }
 
@@ -144,9 +147,9 @@ static void call_recycle(struct grpc_call *call)
     size_t meta_size = call->meta_size;
 
     LIST_REMOVE(call, link);
+    grpc_stream_done(&call->stream);
     call->connection->n_calls--;
     connection_release(call->connection);
-    grpc_stream_done(&call->stream);
     free(call->message);
     if (timer)
         loop_timer_stop(timer);
@@ -519,7 +522,7 @@ static const struct grpc_stream_ops stream_ops = {
 /* How much a connection may queue, now that there are so many. */
 static void share_budget(struct grpc_server *server)
 {
-    size_t share = SEND_BUDGET_BYTES / (server->n_connections + 1);
+    size_t share = SEND_BUDGET_BYTES / (server->accounts.n_connections + 1);
 
     if (share < SEND_LEAST_BYTES)
         share = SEND_LEAST_BYTES;
@@ -537,8 +540,7 @@ static void lost(struct h2_conn *h2, int r, const char *why, void *arg)
     (void)r;
     (void)why;
     LIST_REMOVE(connection, link);
-    server->n_connections--;
-    server->n_users -= connection->user;
+    grpc_account_lost(&server->accounts, connection->account);
     share_budget(server);
     connection->h2 = NULL;
     connection_release(connection);
@@ -557,34 +559,31 @@ static const struct h2_handler handler = {
     .lost = lost,
 };
 
-/* Users, of this machine or by certificate: as opposed to root here, nodes and replicas. */
-static bool is_user(const struct transport_peer *peer)
+/* The newest comes first. */
+static struct connection *oldest_of(const struct grpc_server *server,
+                                    const struct grpc_account *account)
 {
-    return peer->tls ? peer->tls->kind == CERT_USER : !peer->local || peer->uid != 0;
-}
+    struct connection *connection, *oldest = NULL;
 
-static bool is_same_user(const struct transport_peer *peer, const struct grpc_peer *other)
-{
-    if (!peer->tls || !other->tls)
-        return !peer->tls && !other->tls && peer->uid == other->uid;
-    return other->tls->kind == CERT_USER && strcmp(peer->tls->name, other->tls->name) == 0;
-}
-
-/* Whether this peer may have one more. Users leave a quarter to root and to machines, and one of them has no more than a
- * quarter: nobody can lock the others out. */
-static bool has_room(const struct grpc_server *server, const struct transport *transport)
-{
-    unsigned all = server->context.limits.connections, own = 0;
-    const struct connection *connection;
-
-    if (server->n_connections >= all)
-        return false;
-    if (!is_user(&transport->peer))
-        return true;
     LIST_FOREACH(connection, &server->connections, link)
-    if (connection->user)
-        own += is_same_user(&transport->peer, &connection->peer);
-    return server->n_users < all - all / 4 && own < (all + 3) / 4;
+    if (connection->account == account && !connection->going)
+        oldest = connection;
+    return oldest;
+}
+
+/* Whether this peer may have one more connection. */
+static bool make_room(struct grpc_server *server, const struct grpc_account *account)
+{
+    struct connection *oldest;
+
+    if (grpc_account_has_room(&server->accounts, account))
+        return true;
+    oldest = server->context.limits.oldest_goes ? oldest_of(server, account) : NULL;
+    if (!oldest)
+        return false;
+    oldest->going = true;
+    h2_conn_abort(oldest->h2, 0, H2_ENHANCE_YOUR_CALM, "too many connections");
+    return true;
 }
 
 /* Too many connections: SETTINGS (empty), GOAWAY with ENHANCE_YOUR_CALM and why, so that the peer can tell. */
@@ -604,7 +603,6 @@ static int know_peer(struct connection *connection, const struct transport_peer 
 {
     static uint64_t last_number;
 
-    connection->user = is_user(peer);
     connection->peer = (struct grpc_peer){.local = peer->local,
                                           .uid = peer->uid,
                                           .gid = peer->gid,
@@ -618,27 +616,30 @@ static int know_peer(struct connection *connection, const struct transport_peer 
 
 void grpc_server_adopt(struct grpc_server *server, struct transport *transport)
 {
+    struct grpc_account *account = grpc_account_ref(&server->accounts, &transport->peer);
     struct connection *connection;
 
-    if (server->closing || !has_room(server, transport)) {
+    if (account && (server->closing || !make_room(server, account))) {
         turn_away(transport);
+        grpc_account_unref(account);
         return;
     }
-    connection = calloc(1, sizeof *connection);
+    connection = account ? calloc(1, sizeof *connection) : NULL;
     if (!connection || know_peer(connection, &transport->peer) < 0) {
         transport_free(transport);
+        grpc_account_unref(account);
         free(connection);
         return;
     }
     connection->server = server;
+    connection->account = account;
     if (h2_conn_new(server->context.loop, transport, true, &server->context.h2_limits, &handler,
                     connection, &connection->h2) < 0) {
         connection_release(connection);
         return;
     }
     LIST_INSERT_HEAD(&server->connections, connection, link);
-    server->n_connections++;
-    server->n_users += connection->user;
+    grpc_account_connected(&server->accounts, account);
     share_budget(server);
 }
 
@@ -660,7 +661,7 @@ static void check_closed(void *arg)
     void (*done)(void *arg) = server->done;
     void *done_arg = server->done_arg;
 
-    if (!server->closing || server->n_connections > 0 || !LIST_EMPTY(&server->calls))
+    if (!server->closing || server->accounts.n_connections > 0 || !LIST_EMPTY(&server->calls))
         return;
     while (server->pool) {
         struct grpc_call *call = server->pool;
@@ -703,6 +704,8 @@ int grpc_server_new(struct loop *loop, const struct grpc_limits *limits, grpc_ac
     r = grpc_context_init(&server->context, loop, limits, &stream_ops, check_closed, server);
     if (r == 0) {
         server->send_queue_bytes = server->context.h2_limits.send_queue_bytes;
+        grpc_accounts_init(&server->accounts, server->context.limits.connections,
+                           &server->context.held);
         r = loop_timer_new(loop, grace_over, server, &server->grace);
         if (r == 0) {
             *ret = server;

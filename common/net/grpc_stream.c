@@ -19,8 +19,7 @@ enum {
     KEEPALIVE_MS = 20000,
     /* A connection may queue as much as so many calls. */
     CONNECTION_QUEUES = 16,
-    /* Unfinished messages, of all calls of a server or channel, in largest messages. */
-    HELD_MESSAGES = 64,
+    HELD_BYTES = 256 * 1024 * 1024,
     WHY_MAX = 160,
 };
 
@@ -37,6 +36,7 @@ static void fill_defaults(struct grpc_limits *limits)
     DEFAULT(window_bytes, WINDOW_BYTES);
     DEFAULT(handshake_ms, HANDSHAKE_MS);
     DEFAULT(keepalive_ms, KEEPALIVE_MS);
+    DEFAULT(held_bytes, HELD_BYTES);
 #undef DEFAULT
 }
 
@@ -75,9 +75,10 @@ int grpc_context_init(struct grpc_context *context, struct loop *loop,
         .send_queue_bytes = CONNECTION_QUEUES * limits->send_queue_bytes,
         .handshake_ms = limits->handshake_ms,
         .idle_ms = limits->idle_ms,
+        .life_ms = limits->life_ms,
         .keepalive_ms = limits->keepalive_ms,
     };
-    context->held_limit = HELD_MESSAGES * limits->message_bytes;
+    context->held.limit = limits->held_bytes;
     TAILQ_INIT(&context->todo);
     r = context->h2_limits.pool ? loop_soon_new(loop, run, context, &context->soon) : -ENOMEM;
     if (r < 0)
@@ -87,7 +88,7 @@ int grpc_context_init(struct grpc_context *context, struct loop *loop,
 
 void grpc_context_done(struct grpc_context *context)
 {
-    assert(TAILQ_EMPTY(&context->todo) && context->held_bytes == 0);
+    assert(TAILQ_EMPTY(&context->todo) && context->held.bytes == 0);
     loop_soon_free(context->soon);
     h2_pool_free(context->h2_limits.pool);
 }
@@ -108,27 +109,33 @@ static void enqueue(struct grpc_stream *stream)
 
 /* ---- receiving ---- */
 
-void grpc_stream_init(struct grpc_stream *stream, struct grpc_context *context)
+void grpc_stream_init(struct grpc_stream *stream, struct grpc_context *context,
+                      struct grpc_budget *budget)
 {
     stream->context = context;
     stream->reader.limit_bytes = context->limits.message_bytes;
-    stream->reader.held_bytes = &context->held_bytes;
-    stream->reader.held_limit = context->held_limit;
+    stream->reader.budget = budget;
+}
+
+static void free_parked(struct grpc_stream *stream)
+{
+    grpc_budget_give(stream->reader.budget, stream->parked_size);
+    free(stream->parked);
+    stream->parked = NULL;
+    stream->parked_len = stream->parked_at = stream->parked_size = 0;
 }
 
 static void drop_parked(struct grpc_stream *stream)
 {
     h2_consume(&stream->h2, stream->parked_len - stream->parked_at);
-    free(stream->parked);
-    stream->parked = NULL;
-    stream->parked_len = stream->parked_at = stream->parked_size = 0;
+    free_parked(stream);
 }
 
 void grpc_stream_done(struct grpc_stream *stream)
 {
     if (stream->queued)
         TAILQ_REMOVE(&stream->context->todo, stream, link);
-    free(stream->parked);
+    free_parked(stream);
     grpc_frame_done(&stream->reader);
     *stream = (struct grpc_stream){0};
 }
@@ -153,8 +160,8 @@ static void refuse_frame(struct grpc_stream *stream, int r)
         refuse(stream, GRPC_RESOURCE_EXHAUSTED, why);
         break;
     case GRPC_FRAME_HELD:
-        (void)snprintf(why, sizeof why, "unfinished messages hold more than the limit of %zu bytes",
-                       stream->reader.held_limit);
+        (void)snprintf(why, sizeof why, "calls keep more than the limit of %zu bytes",
+                       stream->reader.full->limit);
         refuse(stream, GRPC_RESOURCE_EXHAUSTED, why);
         break;
     case GRPC_FRAME_BAD_FLAG:
@@ -187,20 +194,36 @@ static size_t deliver(struct grpc_stream *stream, const uint8_t *data, size_t le
     return stream->deaf ? all : all - len;
 }
 
-/* Keep what came for later. Bounded by the stream's window, which opens only as bytes are delivered. */
+/* Room for len more parked bytes. */
+static int grow_parked(struct grpc_stream *stream, size_t len)
+{
+    size_t size = 2 * (stream->parked_len + len), more = size - stream->parked_size;
+    uint8_t *parked;
+
+    if (stream->parked_len + len <= stream->parked_size)
+        return 0;
+    stream->reader.full = grpc_budget_take(stream->reader.budget, more);
+    if (stream->reader.full)
+        return GRPC_FRAME_HELD;
+    parked = realloc(stream->parked, size);
+    if (!parked) {
+        grpc_budget_give(stream->reader.budget, more);
+        return -ENOMEM;
+    }
+    stream->parked = parked;
+    stream->parked_size = size;
+    return 0;
+}
+
+/* Keep what came for later. Bounded by the stream's window, too, which opens only as bytes are delivered. */
 static void park(struct grpc_stream *stream, const uint8_t *data, size_t len)
 {
-    if (stream->parked_len + len > stream->parked_size) {
-        size_t size = 2 * (stream->parked_len + len);
-        uint8_t *parked = realloc(stream->parked, size);
+    int r = grow_parked(stream, len);
 
-        if (!parked) {
-            h2_consume(&stream->h2, len);
-            refuse_frame(stream, -ENOMEM);
-            return;
-        }
-        stream->parked = parked;
-        stream->parked_size = size;
+    if (r != 0) {
+        h2_consume(&stream->h2, len);
+        refuse_frame(stream, r);
+        return;
     }
     memcpy(stream->parked + stream->parked_len, data, len);
     stream->parked_len += len;

@@ -27,8 +27,7 @@ struct grpc_context {
     const struct grpc_stream_ops *ops;
     struct loop_soon *soon;
     TAILQ_HEAD(, grpc_stream) todo;
-    size_t held_bytes; /* of unfinished messages */
-    size_t held_limit;
+    struct grpc_budget held; /* what all of them keep */
     /* After the todo list has been worked off; may free the context. */
     void (*idle)(void *arg);
     void *arg;
@@ -59,8 +58,9 @@ void grpc_context_done(struct grpc_context *context);
 /* Call idle from the loop. */
 void grpc_context_poke(struct grpc_context *context);
 
-/* stream is zeroed. */
-void grpc_stream_init(struct grpc_stream *stream, struct grpc_context *context);
+/* stream is zeroed. budget: what it keeps is taken of this. */
+void grpc_stream_init(struct grpc_stream *stream, struct grpc_context *context,
+                      struct grpc_budget *budget);
 /* Free what it holds, and leave it zeroed. */
 void grpc_stream_done(struct grpc_stream *stream);
 

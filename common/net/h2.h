@@ -50,6 +50,7 @@ struct h2_limits {
     size_t send_queue_bytes;
     int64_t handshake_ms;
     int64_t idle_ms;      /* 0 = never */
+    int64_t life_ms;      /* 0 = for ever */
     int64_t keepalive_ms; /* below 0 = never */
 };
 

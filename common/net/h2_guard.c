@@ -153,6 +153,21 @@ static bool idle_long(struct h2_conn *conn, int64_t now, int64_t *next)
     return false;
 }
 
+static bool lived_long(struct h2_conn *conn, int64_t now, int64_t *next)
+{
+    int64_t end_ms = conn->born_ms + conn->limits->life_ms;
+
+    if (conn->limits->life_ms == 0)
+        return false;
+    if (now >= end_ms) {
+        h2_conn_doom(conn, -ETIMEDOUT, NGHTTP2_NO_ERROR, "it has lasted for the limit of %lld ms",
+                     (long long)conn->limits->life_ms);
+        return true;
+    }
+    *next = sooner(*next, end_ms);
+    return false;
+}
+
 /* Finished streams whose peer gives no window would stay for ever. */
 static void reset_stalled(struct h2_conn *conn, int64_t now, int64_t *next)
 {
@@ -177,7 +192,7 @@ static void tick(void *arg)
         return;
     }
     if (conn->doomed || handshake_late(conn, now, &next) || peer_dead(conn, now, &next) ||
-        idle_long(conn, now, &next))
+        idle_long(conn, now, &next) || lived_long(conn, now, &next))
         return;
     reset_stalled(conn, now, &next);
     if (next == INT64_MAX)

@@ -22,8 +22,11 @@
 #define SPARE_MAX 256
 
 struct rpc_server {
+    struct loop *loop;
     struct service *service;
     struct grpc_server *grpc;
+    struct grpc_server *strangers; /* who has no certificate; NULL = no TLS */
+    unsigned n_open;               /* of the two, while they close */
     struct usernames *usernames;
     struct health *health;
     struct unary *spare;
@@ -567,6 +570,7 @@ int rpc_server_new(struct loop *loop, struct service *service, const struct grpc
         free(server);
         return r;
     }
+    server->loop = loop;
     server->service = service;
     server->denied.interval_ms = 10000;
     server->denied.burst = 10;
@@ -589,6 +593,23 @@ static void adopt(struct transport *transport, void *arg)
     grpc_server_adopt(((struct rpc_server *)arg)->grpc, transport);
 }
 
+static void adopt_stranger(struct transport *transport, void *arg)
+{
+    grpc_server_adopt(((struct rpc_server *)arg)->strangers, transport);
+}
+
+/* Who shows no certificate may be anybody: what such people hold is theirs alone, small, and not for long, and they can not
+ * keep each other out. */
+static const struct grpc_limits strangers_limits = {
+    .message_bytes = 128 * 1024,
+    .streams = 2,
+    .connections = 256,
+    .oldest_goes = true,
+    .send_queue_bytes = 128 * 1024,
+    .window_bytes = 128 * 1024,
+    .life_ms = 30000,
+};
+
 int rpc_server_serve_tls(struct rpc_server *server, struct tls_port *port)
 {
     const struct tls_protocol protocol = {
@@ -597,10 +618,13 @@ int rpc_server_serve_tls(struct rpc_server *server, struct tls_port *port)
         .accept = adopt,
         .arg = server,
     };
+    const struct tls_protocol enroll = {
+        .alpn = TLS_ALPN_ENROLL, .accept = adopt_stranger, .arg = server};
+    int r = grpc_server_new(server->loop, &strangers_limits, accept_call, server,
+                            &server->strangers);
 
-    const struct tls_protocol enroll = {.alpn = TLS_ALPN_ENROLL, .accept = adopt, .arg = server};
-    int r = tls_port_protocol(port, &protocol);
-
+    if (r == 0)
+        r = tls_port_protocol(port, &protocol);
     return r < 0 ? r : tls_port_protocol(port, &enroll);
 }
 
@@ -620,6 +644,8 @@ static void closed(void *arg)
     void (*done)(void *arg) = server->closed;
     void *done_arg = server->closed_arg;
 
+    if (--server->n_open > 0)
+        return;
     while (server->spare) {
         struct unary *next = server->spare->next;
 
@@ -640,5 +666,8 @@ void rpc_server_close(struct rpc_server *server, int64_t grace_ms, void (*done)(
     server->closed = done;
     server->closed_arg = arg;
     health_end(server->health);
+    server->n_open = server->strangers ? 2 : 1;
+    if (server->strangers)
+        grpc_server_close(server->strangers, grace_ms, closed, server);
     grpc_server_close(server->grpc, grace_ms, closed, server);
 }

@@ -61,9 +61,8 @@ static struct outcome plain(const uint8_t *data, size_t size)
 /* The same through the reader, piece by piece. */
 static struct outcome pieces(const uint8_t *data, size_t size, size_t piece)
 {
-    size_t held = 0;
-    struct grpc_frame_reader reader = {
-        .limit_bytes = LIMIT, .held_bytes = &held, .held_limit = SIZE_MAX};
+    struct grpc_budget held = {.limit = SIZE_MAX};
+    struct grpc_frame_reader reader = {.limit_bytes = LIMIT, .budget = &held};
     struct outcome outcome = {.boundary = true};
 
     for (size_t at = 0; at < size && !outcome.error; at += piece) {
@@ -78,11 +77,11 @@ static struct outcome pieces(const uint8_t *data, size_t size, size_t piece)
             else
                 outcome.error = r;
         }
-        must(held <= LIMIT);
+        must(held.bytes <= LIMIT);
     }
     outcome.boundary = !outcome.error && grpc_frame_at_boundary(&reader);
     grpc_frame_done(&reader);
-    must(held == 0);
+    must(held.bytes == 0);
     return outcome;
 }
 

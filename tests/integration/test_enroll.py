@@ -2,6 +2,8 @@
 """How a node gets its certificate: a token, noded with it, the session that follows, renewal; and who does not."""
 import hashlib
 import os
+import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -203,6 +205,58 @@ class Enrolment(EnrollTest):
             text = self.refused("UNIMPLEMENTED", lambda: client.node.Token(client.request(
                 client.m["node"].TokenRequest(node=b"n1", hash=hashlib.sha256(b"x").digest())), timeout=5))
             self.assertIn("CAKey", text)
+
+
+def frame(kind, flags, stream, payload=b""):
+    return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
+
+
+class Strangers(EnrollTest):
+    """Who shows no certificate may be anybody: what such people hold costs nobody else anything, nor each other."""
+    config = "Connections = 16"
+    MANY = 70
+
+    def stranger(self):
+        """A connection with a call of enrolment whose message does not come to its end."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.load_verify_locations(self.certs.ca_pem)
+        context.set_alpn_protocols(["xce-enroll/1"])
+        plain = socket.create_connection(("127.0.0.1", self.leased.port))
+        plain.settimeout(20)
+        self.addCleanup(plain.close)
+        s = context.wrap_socket(plain, server_hostname="localhost")
+        self.addCleanup(s.close)
+        fields = ((b":method", b"POST"), (b":scheme", b"https"), (b":path", b"/xce.v1.NodeService/Enroll"),
+                  (b":authority", b"x"), (b"te", b"trailers"), (b"content-type", b"application/grpc"))
+        block = b"".join(b"\0" + bytes([len(name)]) + name + bytes([len(value)]) + value for name, value in fields)
+        s.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0) + frame(1, 4, 1, block) +
+                  frame(0, 0, 1, b"\0" + (100000).to_bytes(4, "big") + b"x" * 10000))
+        return s
+
+    def until_ended(self, s):
+        said = b""
+        while True:
+            more = s.recv(65536)
+            if not more:
+                return said
+            said += more
+
+    def test_many_of_them_keep_nobody_out(self):
+        token = self.token()
+        held = [self.stranger() for _ in range(self.MANY)]
+        self.client.node.List(self.client.m["node"].ListNodesRequest(), timeout=5)
+        for s in held[:self.MANY - 64]:
+            self.assertIn(b"too many connections", self.until_ended(s))
+        self.noded(token)
+        peer.until(lambda: self.states().get("n1") == (1, True), what="n1 to be ready", seconds=20)
+
+    def test_their_messages_are_small(self):
+        with certs.Tunnel(self.leased, "xce-enroll/1") as tunnel:
+            client = peer.Client(tunnel.target)
+            self.addCleanup(client.close)
+            text = self.refused("RESOURCE_EXHAUSTED", lambda: client.node.Enroll(
+                client.m["node"].EnrollRequest(csr=b"x" * 200000), timeout=5))
+            self.assertIn("larger than the limit of 131072", text)
 
 
 class Renewal(EnrollTest):

@@ -296,17 +296,35 @@ void kit_ask(struct kit *kit, struct grpc_channel *channel, const char *path, co
 
 /* ---- raw ---- */
 
+static void raw_init(struct kit *kit, struct raw *raw, int fd)
+{
+    memset(raw, 0, sizeof *raw);
+    raw->kit = kit;
+    raw->fd = fd;
+    assert_int_equal(nghttp2_hd_deflate_new((nghttp2_hd_deflater **)&raw->deflater, 4096), 0);
+}
+
 void raw_connect(struct kit *kit, struct raw *raw)
 {
     struct sockaddr_un addr = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
-    memset(raw, 0, sizeof *raw);
-    raw->kit = kit;
-    raw->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    assert_true(raw->fd >= 0);
+    assert_true(fd >= 0);
     (void)snprintf(addr.sun_path, sizeof addr.sun_path, "%s", kit->path);
-    assert_int_equal(connect(raw->fd, (struct sockaddr *)&addr, sizeof addr), 0);
-    assert_int_equal(nghttp2_hd_deflate_new((nghttp2_hd_deflater **)&raw->deflater, 4096), 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&addr, sizeof addr), 0);
+    raw_init(kit, raw, fd);
+}
+
+void raw_connect_as(struct kit *kit, struct raw *raw, const struct transport_peer *peer)
+{
+    struct transport *transport;
+    int fds[2];
+
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds), 0);
+    assert_int_equal(transport_unix_new(kit->loop, fds[0], NULL, NULL, &transport), 0);
+    transport->peer = *peer;
+    grpc_server_adopt(kit->server, transport);
+    raw_init(kit, raw, fds[1]);
 }
 
 void raw_close(struct raw *raw)

@@ -12,6 +12,7 @@
 
 #include "common/net/grpc.h"
 #include "common/net/loop.h"
+#include "common/net/transport.h"
 
 enum {
     KIT_CALLS = 2100,
@@ -113,6 +114,8 @@ struct raw_frame {
 };
 
 void raw_connect(struct kit *kit, struct raw *raw);
+/* The same, as whoever is wanted. */
+void raw_connect_as(struct kit *kit, struct raw *raw, const struct transport_peer *peer);
 void raw_close(struct raw *raw);
 /* As much as the socket takes, running the loop in between; false: the server has closed. */
 bool raw_send(struct raw *raw, const void *data, size_t len);
