@@ -300,7 +300,8 @@ class Lost(replicas.Cluster):
             print("%.2f s" % self.lose_epochs(node, how))
         # Nobody's were mixed up with another's.
         leases = self.leader().ctl("list", "--all")["leases"]
-        self.assertEqual({lease["uid"]: lease["epoch"] for lease in leases}, {u: e for node in nodes for u, e in node["seen"].items()})
+        self.assertEqual({lease["uid"]: lease["epoch"] for lease in leases},
+                         {uid: epoch for node in nodes for uid, epoch in node["seen"].items()})
         self.assertEqual(len(leases), 100 * len(nodes))
 
 
