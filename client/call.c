@@ -106,6 +106,8 @@ static bool passing(const struct attempt_end *end)
     case GRPC_UNAVAILABLE:
         return true;
     case GRPC_CANCELLED:
+        /* The way to that server was dropped, for another call that found nobody at its end. */
+        return !end->sent || !end->answered;
     case GRPC_UNKNOWN:
     case GRPC_INTERNAL:
         /* The connection broke in a way that has no better word. */

@@ -11,11 +11,15 @@
 
 #include "common/net/loop.h"
 
+/* For what is under way when the server leaves. */
+#define GRACE_MS 10000
+
 struct fake_server {
     pthread_t thread;
     pthread_mutex_t lock;
-    pthread_cond_t listening;
+    pthread_cond_t changed;
     bool listens, stop, dead;
+    bool leave, left; /* fake_leave: asked for; said */
     char path[108];
     struct loop *loop;
     struct grpc_server *grpc;
@@ -173,21 +177,28 @@ static void on_accept(struct grpc_call *call, const char *path, void *arg)
 
 /* ---- the thread ---- */
 
-static void on_wake(void *arg)
-{
-    struct fake_server *server = arg;
-    bool stop;
-
-    pthread_mutex_lock(&server->lock);
-    stop = server->stop;
-    pthread_mutex_unlock(&server->lock);
-    if (stop)
-        loop_stop(server->loop);
-}
-
 static void closed(void *arg)
 {
     loop_stop(arg);
+}
+
+static void on_wake(void *arg)
+{
+    struct fake_server *server = arg;
+    bool stop, leave;
+
+    pthread_mutex_lock(&server->lock);
+    stop = server->stop;
+    leave = server->leave && !server->left;
+    pthread_mutex_unlock(&server->lock);
+    if (leave)
+        grpc_server_close(server->grpc, GRACE_MS, closed, server->loop);
+    else if (stop && !server->left)
+        loop_stop(server->loop);
+    pthread_mutex_lock(&server->lock);
+    server->left |= leave;
+    pthread_cond_signal(&server->changed);
+    pthread_mutex_unlock(&server->lock);
 }
 
 static void *run(void *arg)
@@ -204,11 +215,13 @@ static void *run(void *arg)
     assert(r == 0);
     pthread_mutex_lock(&server->lock);
     server->listens = true;
-    pthread_cond_signal(&server->listening);
+    pthread_cond_signal(&server->changed);
     pthread_mutex_unlock(&server->lock);
     loop_run(server->loop);
-    grpc_server_close(server->grpc, 0, closed, server->loop);
-    loop_run(server->loop);
+    if (!server->left) {
+        grpc_server_close(server->grpc, 0, closed, server->loop);
+        loop_run(server->loop);
+    }
     pthread_mutex_lock(&server->lock);
     loop_wake_free(server->wake);
     server->wake = NULL;
@@ -230,14 +243,24 @@ struct fake_server *fake_start(const char *path, const struct fake_rule *rules, 
     server->n_rules = n_rules;
     server->used = calloc(n_rules + 1, sizeof *server->used);
     pthread_mutex_init(&server->lock, NULL);
-    pthread_cond_init(&server->listening, NULL);
+    pthread_cond_init(&server->changed, NULL);
     r = pthread_create(&server->thread, NULL, run, server);
     assert(r == 0);
     pthread_mutex_lock(&server->lock);
     while (!server->listens)
-        pthread_cond_wait(&server->listening, &server->lock);
+        pthread_cond_wait(&server->changed, &server->lock);
     pthread_mutex_unlock(&server->lock);
     return server;
+}
+
+void fake_leave(struct fake_server *server)
+{
+    pthread_mutex_lock(&server->lock);
+    server->leave = true;
+    loop_wake_send(server->wake);
+    while (!server->left)
+        pthread_cond_wait(&server->changed, &server->lock);
+    pthread_mutex_unlock(&server->lock);
 }
 
 void fake_stop(struct fake_server *server)
@@ -252,7 +275,7 @@ void fake_stop(struct fake_server *server)
     pthread_join(server->thread, NULL);
     (void)unlink(server->path);
     pthread_mutex_destroy(&server->lock);
-    pthread_cond_destroy(&server->listening);
+    pthread_cond_destroy(&server->changed);
     free(server->rules);
     free(server->used);
     free(server);

@@ -54,6 +54,10 @@ struct fake_server *fake_start(const char *path, const struct fake_rule *rules, 
 /* Gone at once: connections are cut, the socket is removed. */
 void fake_stop(struct fake_server *server);
 
+/* As leased ends in order: nobody is accepted any more, GOAWAY, what is under way may go on for ten seconds. Returns when
+ * that has been said. */
+void fake_leave(struct fake_server *server);
+
 /* Calls since the start, in their order; copies. Any thread. */
 size_t fake_calls(struct fake_server *server, struct fake_call *ret, size_t n);
 /* Messages that were handed to the streams so far. Any thread. */

@@ -12,6 +12,7 @@
 
 #include "common/clock.h"
 #include "common/mem.h"
+#include "tests/lib/tmp.h"
 #include "tests/unit/client/kit.h"
 #include "xce/v1/lease.pb-c.h"
 
@@ -149,6 +150,45 @@ static void async_a_grant_asks_for_the_time_first(void **state)
     assert_memory_equal(request->request->id.data, told.request.id, told.request.id_len);
     assert_int_equal(request->n_leases, 1);
     xce__v1__acquire_request__free_unpacked(request, NULL);
+}
+
+/* Whoever ends leaves no listener: the next call drops the way to it, and with it those under way. */
+static void async_calls_under_way_are_made_again_when_the_server_ends(void **state)
+{
+    enum { N = 8 };
+    struct fixture *f = *state;
+    struct fake_rule hangs[] = {kit_rule(f, "Get", FAKE_HANG)};
+    struct fake_rule answers[] = {kit_rule(f, "Get", FAKE_ANSWER)};
+    const char *path = tmp_path(tmp_dir(), "second.sock");
+    struct fake_server *second = fake_start(path, answers, 1);
+    static struct told told[N + 1];
+    static struct fake_call calls[N];
+    int64_t until_ms = clock_mono_ms() + FAR_MS;
+    char addresses[400];
+
+    memset(told, 0, sizeof told);
+    f->server = fake_start(f->path, hangs, 1);
+    snprintf(addresses, sizeof addresses, "%s,unix:%s", f->address, path);
+    kit_client(f, addresses, FAR_MS, FAR_MS);
+    for (int i = 0; i < N; i++)
+        assert_int_equal(get(f, &told[i], NULL), XCE_OK);
+    while (fake_calls(f->server, calls, N) < N) {
+        assert_true(clock_mono_ms() < until_ms);
+        (void)serve(f->client, clock_mono_ms() + 20);
+    }
+    fake_leave(f->server);
+    /* Read its GOAWAY. */
+    assert_true(serve(f->client, until_ms));
+    while (serve(f->client, clock_mono_ms() + 50))
+        ;
+    assert_int_equal(get(f, &told[N], NULL), XCE_OK);
+    for (int i = 0; i <= N; i++) {
+        serve_until(f->client, &told[i].times, 1);
+        assert_string_equal(told[i].message, "");
+        assert_int_equal(told[i].code, XCE_OK);
+    }
+    assert_true(clock_mono_ms() < until_ms - FAR_MS / 2);
+    fake_stop(second);
 }
 
 static void async_many_calls_are_under_way_at_once(void **state)
@@ -454,6 +494,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(async_an_answer_comes_once_from_dispatch),
         T(async_a_grant_asks_for_the_time_first),
+        T(async_calls_under_way_are_made_again_when_the_server_ends),
         T(async_many_calls_are_under_way_at_once),
         T(async_a_call_that_waits_lets_the_others_go_on),
         T(async_the_deadline_is_kept),
