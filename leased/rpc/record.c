@@ -61,7 +61,7 @@ static void add_string(struct buf *buf, const void *bytes, size_t len)
 
     buf_addc(buf, '"');
     for (size_t i = 0; i < len && i < WORDS_MAX;) {
-        size_t n = plain(text + i, len - i);
+        size_t n = plain(text + i, (len < WORDS_MAX ? len : WORDS_MAX) - i);
 
         if (n) {
             buf_add(buf, text + i, n);

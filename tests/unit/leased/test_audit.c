@@ -348,6 +348,30 @@ static void record_says_who_did_what_to_what(void **state)
          "\"more_leases\":4,\"outcome\":\"LEFT\"}\n");
 }
 
+/* What is refused for its length is recorded, too. */
+static void record_of_long_words_is_cut_short(void **state)
+{
+    static char long_words[70000];
+    Xce__V1__RevokeRequest revoke = XCE__V1__REVOKE_REQUEST__INIT;
+    struct recorder recorder;
+    struct principal alice;
+    const char *text;
+
+    (void)state;
+    memset(long_words, 'a', sizeof long_words);
+    assert_int_equal(principal_from_user("alice", NULL, 0, &alice, NULL), 0);
+    revoke.reason = (ProtobufCBinaryData){sizeof long_words, (uint8_t *)long_words};
+    recorder_init(&recorder);
+    text = recorder_line(&recorder,
+                         &(struct record){&alice, "LeaseService/Revoke", &revoke.base, NULL, 0,
+                                          GRPC_INVALID_ARGUMENT, "too long"},
+                         1000);
+    assert_non_null(text);
+    assert_in_range(strlen(text), 512, 1024);
+    assert_non_null(strstr(text, "aaa\",\"message\":\"too long\"}"));
+    recorder_done(&recorder);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -364,6 +388,7 @@ int main(void)
         TEST(audit_line_cut_short_spoils_no_other),
         TEST(audit_that_can_not_rotate_goes_on),
         cmocka_unit_test(record_says_who_did_what_to_what),
+        cmocka_unit_test(record_of_long_words_is_cut_short),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
