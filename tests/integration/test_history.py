@@ -90,7 +90,9 @@ class History(replicas.Cluster):
         self.form()
         leader = self.leader()
         others = [r for r in self.replicas if r is not leader]
-        lease = self.acquire(leader, b"before")
+        self.make_work(leader)
+        done = os.urandom(16)
+        lease = leader.client().acquire(job=b"before", request_id=done).leases[0]
         node = leader.client()
         with self.unwritable(*others):
             self.make_some(leader)
@@ -102,6 +104,9 @@ class History(replicas.Cluster):
                 for name in [r.name for r in others] + ["history.db"]:
                     self.assertIn(name, message)
                 self.assertNotIn(leader.name, message)
+                # What was granted before is not refused to whoever has not heard of it.
+                again = asked.client().acquire(job=b"before", request_id=done).leases[0]
+                self.assertEqual(again.lease, lease.lease)
             m = peer.messages()["lease"]
             renew = m.RenewRequest(lease=lease.lease, epoch=lease.epoch, ttl_ms=60000)
             self.assertEqual(node.lease.Renew(node.request(renew), timeout=10).lease.lease, lease.lease)
