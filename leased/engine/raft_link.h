@@ -84,7 +84,7 @@ uint64_t raft_links_tell(struct raft_links *links, uint64_t id, uint64_t number,
 void raft_links_told(struct raft_links *links, uint64_t link, uint64_t number, int r);
 /* Send HEAR to all that are within reach, except that one. */
 void raft_links_hear(struct raft_links *links, uint64_t except, const uint8_t *bytes, size_t len);
-#define RAFT_PASS_MAX ((size_t)4 << 20)
+#define RAFT_PASS_MAX ((size_t)5 << 20)
 /* Send PASS to the replica; the number of the stream that the answer comes on, 0 = it is not sent. */
 uint64_t raft_links_pass(struct raft_links *links, uint64_t id, uint64_t number,
                          const uint8_t *bytes, size_t len);

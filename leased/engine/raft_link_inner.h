@@ -24,8 +24,8 @@
 #define FRAME_HEADER_LEN 8u
 #define FRAME_NUMBER_LEN 8u    /* before the bytes of TELL, TOLD, PASS and PASSED */
 #define FRAME_SHORT_MAX  1024u /* of those that are short */
-/* Bytes that wait for the stream; what comes then is not sent. */
-#define FRAME_PENDING_MAX (4u << 20)
+/* Bytes that wait for the stream; what comes then is not sent. The longest frame, and more. */
+#define FRAME_PENDING_MAX (8u << 20)
 
 #define NOT_OUR_PROTOCOL "it does not speak our protocol"
 

@@ -17,7 +17,8 @@
 /* Of one round; a command alone may be longer. */
 #define ROUND_COMMANDS 1024
 #define ROUND_BYTES    (1u << 20)
-#define COMMAND_MAX    (3u << 20)
+/* Whatever a request has asked for, which a leader would take: the longest message, and what a command says beside it. */
+#define COMMAND_MAX (RAFT_PASS_MAX - (1u << 19))
 /* Room for a Command's origin: two bytes of tag more than usual, and eight. */
 #define ORIGIN_LEN 11u
 
@@ -145,6 +146,7 @@ Xce__V1__PassResult raft_pass_result(int r)
         return XCE__V1__PASS_RESULT__PASS_RESULT_OK;
     case -EAGAIN:
     case -ECANCELED:
+    case -ESHUTDOWN:
         return XCE__V1__PASS_RESULT__PASS_RESULT_NOT_LEADER;
     case -ENOSPC:
         return XCE__V1__PASS_RESULT__PASS_RESULT_DISK_FULL;

@@ -35,6 +35,8 @@ static const struct row rows[] = {
     {-EAGAIN, GRPC_UNAVAILABLE, "there is no leader"},
     {-ECONNABORTED, GRPC_UNAVAILABLE, "the outcome is unknown: ask again with the same request id"},
     {-ECANCELED, GRPC_UNAVAILABLE, "leased is shutting down"},
+    {-ESHUTDOWN, GRPC_UNAVAILABLE, "leased must start anew"},
+    {-EMSGSIZE, GRPC_RESOURCE_EXHAUSTED, "the request is longer than any may be"},
     {-EOPNOTSUPP, GRPC_UNIMPLEMENTED, "not available"},
     {-EBADMSG, GRPC_INVALID_ARGUMENT, "the message is malformed"},
     {-ENOMEM, GRPC_RESOURCE_EXHAUSTED, "leased is out of memory"},

@@ -12,6 +12,7 @@
 
 #include "tests/lib/raft_kit.h"
 #include "tests/lib/tmp.h"
+#include "xce/v1/command.pb-c.h"
 
 #define POOL_UIDS 20000
 
@@ -147,6 +148,49 @@ static void pass_commands_of_one_replica_keep_their_order(void **state)
             assert_true(asks.items[i].lease > asks.items[i - 1].lease);
     }
     free(asks.items);
+}
+
+/* The longest message (4 MiB and 64 KiB) and a little more, made of names of nodes. */
+static size_t long_acquire(uint8_t **ret)
+{
+    enum { NAME = 64, N = ((4 << 20) + (256 << 10)) / (NAME + 2) };
+    Xce__V1__Command command = XCE__V1__COMMAND__INIT;
+    Xce__V1__CmdAcquire acquire = XCE__V1__CMD_ACQUIRE__INIT;
+    Xce__V1__CmdGrant grant = XCE__V1__CMD_GRANT__INIT, *grants[] = {&grant};
+    ProtobufCBinaryData *nodes = calloc(N, sizeof *nodes);
+    char name[NAME];
+    size_t len;
+
+    memset(name, 'n', NAME);
+    for (size_t i = 0; i < N; i++)
+        nodes[i] = (ProtobufCBinaryData){NAME, (uint8_t *)name};
+    grant.nodes = nodes;
+    grant.n_nodes = N;
+    acquire.grants = grants;
+    acquire.n_grants = 1;
+    command.kind_case = XCE__V1__COMMAND__KIND_ACQUIRE;
+    command.acquire = &acquire;
+    *ret = malloc(xce__v1__command__get_packed_size(&command));
+    len = xce__v1__command__pack(&command, *ret);
+    free(nodes);
+    return len;
+}
+
+static void pass_what_a_leader_takes_is_not_too_long_for_a_follower(void **state)
+{
+    struct raft_kit *kit = *state;
+    struct engine_kit *follower = &kit->nodes[follower_of(kit)].kit;
+    uint8_t *bytes, *more;
+    size_t len = long_acquire(&bytes);
+
+    assert_int_equal(engine_kit_do(&kit->nodes[leader_of(kit)].kit, bytes, len), 0);
+    assert_int_equal(engine_kit_do(follower, bytes, len), 0);
+    assert_int_not_equal(follower->out.code, FSM_OK);
+    more = calloc(2, len);
+    assert_int_equal(engine_kit_do(follower, more, 2 * len), -EMSGSIZE);
+    assert_int_equal(raft_kit_read(kit, follower_of(kit)), 0);
+    free(more);
+    free(bytes);
 }
 
 static void pass_all_replicas_at_once_give_every_lease_once(void **state)
@@ -463,6 +507,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(pass_a_follower_answers_when_it_has_applied_it_itself),
         TEST(pass_commands_of_one_replica_keep_their_order),
+        TEST(pass_what_a_leader_takes_is_not_too_long_for_a_follower),
         TEST(pass_all_replicas_at_once_give_every_lease_once),
         TEST(pass_a_read_sees_what_was_acknowledged_elsewhere),
         TEST(pass_nothing_is_read_or_done_behind_a_cut),
