@@ -164,6 +164,7 @@ class Expiry:
     def __init__(self, test, may_end=(0, 4, 5)):
         """may_end: exit codes of a renewal that are in order."""
         self.test, self.wrong, self.over, self.may_end = test, [], threading.Event(), may_end
+        self.renewals = []  # (when it was done, when it was asked for, name, exit code, what was said)
         self.watcher = Watcher(test.cluster)
         test.addCleanup(self.watcher.close)
         self.renewed, self.left = [self._lease(self.RENEWED_TTL) for _ in range(2)], [self._lease(self.TTL) for _ in range(2)]
@@ -179,7 +180,9 @@ class Expiry:
     def _renew(self):
         while not self.over.wait(1):
             for lease, _ in self.renewed:
+                began = time.monotonic()
                 done = self.test.run_in('n1', 'leasectl', '--timeout', f'{self.TTL}s', 'renew', '--lease', lease['lease'])
+                self.renewals.append((time.monotonic(), began, lease['name'], done.returncode, done.stderr))
                 if done.returncode not in self.may_end:
                     self.wrong.append((lease['name'], done.returncode, done.stderr))
 
@@ -187,13 +190,18 @@ class Expiry:
         return next((line for line in list(self.watcher.lines) if line.get('lease') == lease['lease']
                      and line['state'] not in ('granted', 'active')), None)
 
+    def _told(self, lease):
+        """When it ended, and what its last renewals said."""
+        said = [r for r in self.renewals if r[2] == lease['name']]
+        return f'{self._ended(lease)}\n' + '\n'.join(f'asked {r[1]:.3f}, told {r[0]:.3f}: {r[3]} {r[4]}' for r in said[-60:])
+
     def end(self, seconds=90):
         test = self.test
         self.over.set()
         self.thread.join()
         test.assertEqual(self.wrong[:3], [], 'a lease that is renewed was ended')
         for lease, _ in self.renewed:
-            test.assertEqual(test.state(lease), 'active')
+            test.assertEqual(test.state(lease), 'active', self._told(lease))
             test.release(lease)
         for lease, began in self.left:
             test.wait(lambda lease=lease: self._ended(lease), seconds, lambda lease=lease: f'{lease["name"]} ends:\n{test.explain(lease)}')
