@@ -118,6 +118,16 @@ static int check(const struct program *program, const struct conf *conf)
     return 2;
 }
 
+static void hold_reload(void)
+{
+    sigset_t only;
+
+    (void)sigemptyset(&only);
+    (void)sigaddset(&only, SIGHUP);
+    (void)pthread_sigmask(SIG_BLOCK, &only, NULL);
+    (void)signal(SIGHUP, SIG_DFL); /* what is ignored does not wait */
+}
+
 int program_start(const struct program *program, int argc, char **argv, struct conf **ret)
 {
     struct arguments arguments = {0};
@@ -146,6 +156,7 @@ int program_start(const struct program *program, int argc, char **argv, struct c
         conf_free(conf);
         return code;
     }
+    hold_reload();
     log_open(&(const struct log_options){
         .ident = program->name,
         .level = program->log_level(conf_settings(conf)),

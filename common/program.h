@@ -2,7 +2,8 @@
  *
  *     PROGRAM [--config FILE] [--check-config | --show-config] [--version] [--help] [its own options]
  *
- * Sets umask 0077 and ignores SIGPIPE. One thread: main's. */
+ * Sets umask 0077, ignores SIGPIPE, and blocks SIGHUP: it waits until a loop asks for it (loop_signal_new), so that it ends
+ * no daemon that begins or ends, and no reload is lost. One thread: main's, before there are others. */
 #ifndef XCE_COMMON_PROGRAM_H
 #define XCE_COMMON_PROGRAM_H
 

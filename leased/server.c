@@ -419,6 +419,8 @@ static void reload(int signum, void *arg)
     struct err err = {{0}};
 
     (void)signum;
+    if (server->stopping)
+        return;
     daemon_reloading();
     if (conf_reload(server->conf, &pending, &err) < 0) {
         log_error(LOG_FIELDS(.message_id = LOG_ID_CONFIG_BAD), "the old configuration stays: %s",

@@ -383,12 +383,16 @@ static void stop(struct noded *n)
 
 static void on_signal(int signum, void *arg)
 {
+    struct noded *n = arg;
+
     if (signum != SIGHUP) {
-        stop(arg);
+        stop(n);
         return;
     }
+    if (atomic_load(&n->stopping))
+        return;
     daemon_reloading();
-    reload(arg);
+    reload(n);
 }
 
 /* ---- start ---- */

@@ -3,11 +3,14 @@
 #include <assert.h>
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/queue.h>
+#include <sys/signalfd.h>
 #include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
@@ -83,6 +86,7 @@ struct loop_wake {
 
 struct loop_signal {
     uv_signal_t uv;
+    struct loop_poll *held; /* one that is blocked: of a signalfd; not NULL: uv is not used */
     struct loop *loop;
     loop_signal_fn fn;
     void *arg;
@@ -620,6 +624,39 @@ static void signal_fired(uv_signal_t *handle, int signum)
     sig->fn(signum, sig->arg);
 }
 
+static bool is_blocked(int signum)
+{
+    sigset_t blocked;
+
+    return pthread_sigmask(SIG_BLOCK, NULL, &blocked) == 0 && sigismember(&blocked, signum) == 1;
+}
+
+static void held_fired(int fd, unsigned events, void *arg)
+{
+    struct loop_signal *sig = arg;
+    struct signalfd_siginfo info;
+
+    if (read(fd, &info, sizeof info) == sizeof info)
+        sig->fn((int)info.ssi_signo, sig->arg);
+}
+
+/* libuv would never see it; and when it stops to look, the signal would end the process. */
+static int signal_hold(struct loop_signal *sig, int signum)
+{
+    sigset_t only;
+    int fd, r;
+
+    (void)sigemptyset(&only);
+    (void)sigaddset(&only, signum);
+    fd = signalfd(-1, &only, SFD_NONBLOCK | SFD_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    r = loop_poll_new(sig->loop, fd, POLLIN, held_fired, sig, &sig->held);
+    if (r < 0)
+        (void)close(fd);
+    return r;
+}
+
 int loop_signal_new(struct loop *loop, int signum, loop_signal_fn fn, void *arg,
                     struct loop_signal **ret)
 {
@@ -628,15 +665,23 @@ int loop_signal_new(struct loop *loop, int signum, loop_signal_fn fn, void *arg,
 
     if (!sig)
         return -ENOMEM;
+    sig->loop = loop;
+    sig->fn = fn;
+    sig->arg = arg;
+    if (is_blocked(signum)) {
+        r = signal_hold(sig, signum);
+        if (r < 0)
+            free(sig);
+        else
+            *ret = sig;
+        return r;
+    }
     r = uv_signal_init(&loop->uv, &sig->uv);
     if (r < 0) {
         free(sig);
         return uv_to_errno(r);
     }
     sig->uv.data = sig;
-    sig->loop = loop;
-    sig->fn = fn;
-    sig->arg = arg;
     loop->n_handles++;
     loop->watch_changed = true;
     kick(loop);
@@ -651,8 +696,18 @@ int loop_signal_new(struct loop *loop, int signum, loop_signal_fn fn, void *arg,
 
 void loop_signal_free(struct loop_signal *sig)
 {
-    if (sig)
+    int fd;
+
+    if (!sig)
+        return;
+    if (!sig->held) {
         handle_close(sig->loop, (uv_handle_t *)&sig->uv);
+        return;
+    }
+    fd = sig->held->fd;
+    loop_poll_free(sig->held);
+    (void)close(fd);
+    free(sig);
 }
 
 static const struct {

@@ -57,6 +57,8 @@ int loop_wake_new(struct loop *loop, loop_fn fn, void *arg, struct loop_wake **r
 void loop_wake_send(struct loop_wake *wake);
 void loop_wake_free(struct loop_wake *wake);
 
+/* One that is blocked in this thread stays so, and none is lost: what comes before this, or after the end of it, waits for the
+ * next one who asks. */
 int loop_signal_new(struct loop *loop, int signum, loop_signal_fn fn, void *arg,
                     struct loop_signal **ret);
 void loop_signal_free(struct loop_signal *sig);

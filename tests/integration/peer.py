@@ -290,6 +290,28 @@ class LeasedCase(unittest.TestCase):
         return self.client.create_pool(**settings).pool
 
 
+class Reloads:
+    """SIGHUP for a daemon, over and over, from its first word until it has ended."""
+
+    def __init__(self, daemon):
+        self.process, self.n = daemon.process, 0
+        with open(daemon.log, "rb") as f:
+            said = len(f.read())
+        self.thread = threading.Thread(target=self._send, args=(daemon, said), daemon=True)
+        self.thread.start()
+
+    def _send(self, daemon, said):
+        while self.process.poll() is None:
+            if os.path.getsize(daemon.log) > said:
+                self.process.send_signal(signal.SIGHUP)
+                self.n += 1
+            time.sleep(0.0005)
+
+    def end(self):
+        self.thread.join()
+        return self.n
+
+
 def until(condition, seconds=15, what="", alive=None):
     """Poll a condition, bounded; its value."""
     deadline = time.monotonic() + seconds

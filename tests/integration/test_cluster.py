@@ -344,6 +344,15 @@ class Cluster(replicas.Cluster):
         self.assertEqual(self.asks_status(c1, "boss"), "PERMISSION_DENIED")
         self.assertIs(self.leader(), c1)
 
+    def test_reloads_end_no_replica_that_begins_anew(self):
+        c1 = self.replica("c1").start(wait=False)
+        reloads = peer.Reloads(c1)
+        peer.until(c1.answers, what="c1 to serve", alive=c1.process)
+        c1.ctl("cluster", "init")
+        self.leader(c1)
+        self.assertEqual(c1.stop(), 0)
+        self.assertGreater(reloads.end(), 0)
+
     def test_strangers_are_no_replicas(self):
         self.form(1)
         first = self.replicas[0]

@@ -2,6 +2,7 @@
 """leased as its clients see it: every verb over gRPC, the life of a lease, identity, restarts, bad input."""
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -115,6 +116,19 @@ class LeasedTest(peer.LeasedCase):
             if error.code().name != "UNAVAILABLE":
                 raise
         return None
+
+    def test_reloads_end_it_at_no_moment(self):
+        for _ in range(5):
+            self.leased.stop()
+            said = len(self.leased.said())
+            self.leased.start(wait=False)
+            reloads = peer.Reloads(self.leased)
+            peer.until(self.leased.answers, what="leased to serve", alive=self.leased.process)
+            self.leased.process.send_signal(signal.SIGTERM)
+            self.assertEqual(self.leased.process.wait(20), 0, self.leased.said()[said:])
+            self.assertGreater(reloads.end(), 0)
+            self.assertNotIn("configuration read again", self.leased.said()[said:].partition(" stopping\n")[2])
+        self.leased.start()
 
     # ---- watch ----
 

@@ -613,6 +613,19 @@ class NodedTest(unittest.TestCase):
         self.free(lease)
         self.assertFalse(os.path.exists(path))
 
+    def test_reloads_end_it_at_no_moment(self):
+        for i in range(3):
+            said = len(self.noded.said()) if i else 0
+            self.noded.start()
+            reloads = peer.Reloads(self.noded)
+            peer.until(lambda: "read again" in self.noded.said()[said:], what="a reload", alive=self.noded.process)
+            if i == 0:
+                self.ready()  # it has all leases, and no other reason to begin anew
+            self.assertEqual(self.noded.stop(), 0, self.noded.said()[said:])
+            self.assertGreater(reloads.end(), 0)
+            self.assertNotIn("read again", self.noded.said()[said:].partition("the map stays")[2])
+            self.assertEqual("where the one before ended in order" in self.noded.said()[said:], i > 0)
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -1,6 +1,7 @@
 /* A daemon's command line: what ends it, with which code, and what lets it go on. */
 #include <getopt.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -102,12 +103,29 @@ static void program_named_file_counts_and_its_errors_end_it(void **state)
     (void)close(fd);
 }
 
+/* Before there is a loop that takes it, and when there is none any more. */
+static void program_is_not_ended_by_a_reload(void **state)
+{
+    struct conf *conf;
+    sigset_t pending;
+
+    (void)state;
+    (void)signal(SIGHUP, SIG_IGN); /* as under nohup */
+    assert_int_equal(start(&conf, NULL, NULL), PROGRAM_GO_ON);
+    assert_int_equal(raise(SIGHUP), 0);
+    assert_int_equal(sigpending(&pending), 0);
+    assert_int_equal(sigismember(&pending, SIGHUP), 1);
+    conf_free(conf);
+    log_close();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(program_arguments_that_end_it),
         cmocka_unit_test(program_without_a_file_goes_on_with_defaults),
         cmocka_unit_test(program_named_file_counts_and_its_errors_end_it),
+        cmocka_unit_test(program_is_not_ended_by_a_reload),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -349,6 +349,27 @@ static void loop_signal_is_delivered_on_the_loop(void **state)
     loop_signal_free(sig);
 }
 
+static void loop_signal_that_is_blocked_waits_for_a_loop(void **state)
+{
+    struct fixture *f = *state;
+    struct loop_signal *sig;
+    sigset_t only, before;
+
+    (void)sigemptyset(&only);
+    (void)sigaddset(&only, SIGUSR2);
+    assert_int_equal(pthread_sigmask(SIG_BLOCK, &only, &before), 0);
+    /* Nobody asks for it, nor any more: it neither ends the process nor is it lost. */
+    for (int i = 0; i < 2; i++) {
+        f->result = 0;
+        assert_int_equal(kill(getpid(), SIGUSR2), 0);
+        assert_int_equal(loop_signal_new(f->loop, SIGUSR2, on_signal, f, &sig), 0);
+        loop_run(f->loop);
+        assert_int_equal(f->result, SIGUSR2);
+        loop_signal_free(sig);
+    }
+    assert_int_equal(pthread_sigmask(SIG_SETMASK, &before, NULL), 0);
+}
+
 static void loop_signal_of_an_impossible_number_is_refused(void **state)
 {
     struct fixture *f = *state;
@@ -608,6 +629,7 @@ int main(void)
         T(loop_free_runs_what_was_deferred),
         T(loop_wake_from_another_thread_calls_back),
         T(loop_signal_is_delivered_on_the_loop),
+        T(loop_signal_that_is_blocked_waits_for_a_loop),
         T(loop_signal_of_an_impossible_number_is_refused),
         T(loop_poll_may_free_itself_and_its_number_be_used_again),
         T(loop_poll_set_to_nothing_is_silent),
