@@ -15,6 +15,7 @@ STATE = '/var/lib/xce/leased'
 
 class Restore(ReplicasCase):
     nodes = 3
+    range = (FIRST, FIRST + 4095)
 
     def ctl(self, *words, status=0, host='n1'):
         done = self.run_in(host, 'leasectl', *words)
