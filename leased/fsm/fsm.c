@@ -177,6 +177,13 @@ void apply_init(struct fsm *fsm, const Xce__V1__Command *command, struct fsm_out
     tables_init(fsm);
 }
 
+/* The members are no matter of the state. */
+static void apply_removing(struct fsm *fsm, const Xce__V1__Command *command,
+                           struct fsm_outcome *outcome)
+{
+    (void)fsm, (void)command, (void)outcome;
+}
+
 /* How a command stands to late copies of itself. */
 enum copies {
     COPIES_OWN = 0,   /* leased makes it itself; no request */
@@ -210,6 +217,7 @@ static const struct {
     [XCE__V1__COMMAND__KIND_ENROLL] = {apply_enroll, COPIES_OWN},
     [XCE__V1__COMMAND__KIND_RESTORE] = {apply_restore, COPIES_OWN},
     [XCE__V1__COMMAND__KIND_CONFIRM] = {apply_confirm, COPIES_UNWANTED},
+    [XCE__V1__COMMAND__KIND_REMOVING] = {apply_removing, COPIES_UNWANTED},
 };
 
 static bool get_key(const Xce__V1__Request *request, struct request_key *ret,

@@ -168,6 +168,15 @@ static int code_of(int r)
     }
 }
 
+static void answer_change(struct service *service, struct service_request *request, int r,
+                          const char *why)
+{
+    if (r < 0)
+        service_refuse(request, code_of(r), *why ? "%s" : NULL, why);
+    else
+        reply_status(service, request);
+}
+
 static void changed(int r, const char *why, void *arg)
 {
     struct service_pending *change = arg;
@@ -175,12 +184,8 @@ static void changed(int r, const char *why, void *arg)
     struct service *service = change->service;
 
     free(change);
-    if (!request)
-        return;
-    if (r < 0)
-        service_refuse(request, code_of(r), *why ? "%s" : NULL, why);
-    else
-        reply_status(service, request);
+    if (request)
+        answer_change(service, request, r, why);
 }
 
 static bool is_cluster(struct service *service, struct service_request *request)
@@ -242,16 +247,85 @@ void service_cluster_add(struct service *service, struct service_request *reques
         replica_add(service->deps.engine, name, address, changed, change_new(service, request));
 }
 
+/* ---- removal ---- */
+
+/* The request is in the log before the member goes: whoever is asked again under its id knows that its absence is what was
+ * asked for. */
+struct removal {
+    struct service_pending base;
+    bool again;
+    char name[TEXT_NODE_MAX + 1];
+};
+
+static void removed(int r, const char *why, void *arg)
+{
+    struct removal *removal = arg;
+    struct service *service = removal->base.service;
+    struct service_request *request = service_settle(&removal->base);
+
+    if (request)
+        answer_change(service, request, r == -ENOENT && removal->again ? 0 : r, why);
+    free(removal);
+}
+
+static void remove_now(int r, void *arg)
+{
+    struct removal *removal = arg;
+
+    if (r < 0)
+        removed(r, "", removal);
+    else
+        replica_remove(removal->base.service->deps.engine, removal->name, removed, removal);
+}
+
+/* Not in the midst of what was applied: the library is asked after a barrier. */
+static void removal_noted(struct service *service, struct service_request *request,
+                          const struct fsm_outcome *outcome)
+{
+    const Xce__V1__RemoveReplicaRequest *message = (const Xce__V1__RemoveReplicaRequest *)
+                                                       request->message;
+    struct removal *removal = mem_must_calloc(1, sizeof *removal);
+
+    removal->again = outcome->replayed;
+    memcpy(removal->name, message->name.data, message->name.len);
+    service_pend(&removal->base, service, request);
+    engine_read_barrier(service->deps.engine, remove_now, removal);
+}
+
+static bool is_member(const struct service *service, const char *name)
+{
+    struct replica_status status;
+
+    replica_get_status(service->deps.engine, &status);
+    for (size_t i = 0; i < status.n_members; i++)
+        if (!strcmp(status.members[i].name, name))
+            return true;
+    return false;
+}
+
 void service_cluster_remove(struct service *service, struct service_request *request)
 {
     const Xce__V1__RemoveReplicaRequest *message = (const Xce__V1__RemoveReplicaRequest *)
                                                        request->message;
+    Xce__V1__Command command = XCE__V1__COMMAND__INIT;
+    Xce__V1__CmdRemoving removing = XCE__V1__CMD_REMOVING__INIT;
     char name[TEXT_NODE_MAX + 1];
 
-    if (service_check_id(request, message->request) && is_cluster(service, request) &&
-        read_name(request, &message->name, name))
-        replica_remove(service->deps.engine, name, changed, change_new(service, request));
+    if (!service_check_id(request, message->request) || !is_cluster(service, request) ||
+        !read_name(request, &message->name, name))
+        return;
+    if (!is_member(service, name) && !service_answered(service, request, message->request)) {
+        if (!service_doubts(service, request))
+            service_refuse(request, FSM_NOT_FOUND, "no member has this name");
+        return;
+    }
+    removing.name = message->name;
+    command.kind_case = XCE__V1__COMMAND__KIND_REMOVING;
+    command.removing = &removing;
+    service_propose(service, request, message->request, &command, removal_noted);
 }
+
+/* ---- others ---- */
 
 void service_cluster_transfer(struct service *service, struct service_request *request)
 {

@@ -92,6 +92,10 @@ typedef void (*service_then_fn)(struct service *service, struct service_request 
 /* Whether the caller gave a request id that can be kept; else that is the answer. */
 bool service_check_id(struct service_request *request, const Xce__V1__RequestId *id);
 
+/* Whether an earlier attempt of the request was answered, as the state here knows: then it only asks for that answer. */
+bool service_answered(const struct service *service, const struct service_request *request,
+                      const Xce__V1__RequestId *id);
+
 /* Propose command (its request field unset) for request under the id the caller gave. A missing or odd id is refused.
  * then runs with FSM_OK only; other outcomes are answered here. */
 void service_propose(struct service *service, struct service_request *request,

@@ -309,24 +309,13 @@ static void check_gids(struct service *service, struct service_request *request)
         groups_check(service, request, propose_acquire);
 }
 
-/* Whether an earlier attempt of the request was answered, as the state here knows: then it only asks for that answer. */
-static bool answered(const struct service *service, const struct service_request *request,
-                     const Xce__V1__RequestId *id)
-{
-    const char *key = request->principal.key;
-    struct fsm_request known;
-
-    return id && fsm_request_find(service_fsm(service), key, strlen(key), id->id.data, id->id.len,
-                                  &known) == 0;
-}
-
 void service_lease_acquire(struct service *service, struct service_request *request)
 {
     const Xce__V1__AcquireRequest *message = (const Xce__V1__AcquireRequest *)request->message;
 
     char why[2 * DEGRADED_WHY_MAX + 256];
 
-    if (!answered(service, request, message->request) &&
+    if (!service_answered(service, request, message->request) &&
         degraded_refuses(service->degraded, why, sizeof why)) {
         service_refuse(request, -ENOBUFS, "%s", why);
         return;
@@ -357,7 +346,7 @@ static bool may_change(struct service *service, struct service_request *request,
         return true;
     if (lease)
         *ret_lease = 0;
-    if (answered(service, request, id))
+    if (service_answered(service, request, id))
         return true;
     if (!service_doubts(service, request))
         service_refuse(request, FSM_NOT_FOUND, NULL);

@@ -94,6 +94,16 @@ bool service_check_id(struct service_request *request, const Xce__V1__RequestId 
     return false;
 }
 
+bool service_answered(const struct service *service, const struct service_request *request,
+                      const Xce__V1__RequestId *id)
+{
+    const char *key = request->principal.key;
+    struct fsm_request known;
+
+    return id && fsm_request_find(service_fsm(service), key, strlen(key), id->id.data, id->id.len,
+                                  &known) == 0;
+}
+
 void service_propose(struct service *service, struct service_request *request,
                      const Xce__V1__RequestId *id, Xce__V1__Command *command, service_then_fn then)
 {

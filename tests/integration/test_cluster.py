@@ -192,6 +192,34 @@ class Cluster(replicas.Cluster):
         only.ctl("cluster", "init")
         self.leader(only)
 
+    def test_a_removal_that_is_asked_for_again_is_done(self):
+        """As libxce does after an answer that it never got; of any replica that is left, and whoever leads by then."""
+        self.form()
+        leader = self.leader()
+        gone, other = [r for r in self.replicas if r is not leader]
+        cluster = peer.messages()["cluster"]
+
+        def remove(asked, name, request_id):
+            client, until = asked.client(), time.monotonic() + 20
+            message = client.request(cluster.RemoveReplicaRequest(name=name.encode()), request_id)
+            while True:
+                try:
+                    return [m.name for m in client.cluster.Remove(message, timeout=10).cluster.members]
+                except grpc.RpcError as error:
+                    if error.code() != grpc.StatusCode.UNAVAILABLE or time.monotonic() > until:
+                        raise
+                    time.sleep(0.05)
+
+        request_id = os.urandom(16)
+        left = sorted([leader.name, other.name])
+        self.assertEqual(sorted(remove(other, gone.name, request_id)), left)
+        self.assertEqual(leader.ctl("cluster", "transfer", other.name)["leader"], other.name)
+        for asked in (leader, other):
+            self.assertEqual(sorted(remove(asked, gone.name, request_id)), left)
+            self.assertEqual(peer.code_of(lambda: remove(asked, gone.name, os.urandom(16)))[0], "NOT_FOUND")
+            self.assertEqual(peer.code_of(lambda: remove(asked, other.name, request_id))[0], "INVALID_ARGUMENT")
+        self.assertEqual(sorted(m["name"] for m in other.status()["members"]), left)
+
     def test_changes_may_be_asked_of_any_replica(self):
         self.form()
         leader = self.leader()

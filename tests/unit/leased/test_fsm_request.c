@@ -155,6 +155,24 @@ static void request_of_an_administrator_is_too_old_only_if_it_says_so(void **sta
     assert_int_equal(kit_verb(&kit, "n1", XCE__V1__NODE_VERB__NODE_VERB_DRAIN, "x"), FSM_OK);
 }
 
+static void request_to_remove_a_replica_is_only_kept(void **state)
+{
+    Xce__V1__Command command = XCE__V1__COMMAND__INIT;
+    Xce__V1__CmdRemoving removing = XCE__V1__CMD_REMOVING__INIT;
+    uint64_t revision = fsm_revision(kit.fsm);
+
+    command.kind_case = XCE__V1__COMMAND__KIND_REMOVING;
+    command.removing = &removing;
+    for (int i = 0; i < 2; i++) {
+        kit_request(&kit, "r1", 1, kit.now_ms);
+        assert_int_equal(kit_apply(&kit, &command), FSM_OK);
+        assert_int_equal(kit.out.replayed, i);
+    }
+    kit_request(&kit, "r1", 2, kit.now_ms);
+    assert_int_equal(kit_apply(&kit, &command), FSM_REQUEST_REUSED);
+    assert_int_equal(fsm_revision(kit.fsm), revision);
+}
+
 static void request_from_the_future_is_refused(void **state)
 {
     assert_int_equal(acquire("r1", 1, kit.now_ms + 60001), FSM_INVALID);
@@ -267,6 +285,7 @@ int main(void)
         TEST(request_forgotten_by_age_raises_the_horizon),
         TEST(request_that_is_harmless_is_never_too_old),
         TEST(request_of_an_administrator_is_too_old_only_if_it_says_so),
+        TEST(request_to_remove_a_replica_is_only_kept),
         TEST(request_from_the_future_is_refused),
         TEST(request_that_is_harmless_may_come_from_the_future),
         TEST(request_table_is_bounded_and_forgets_the_oldest_first),
