@@ -403,31 +403,42 @@ struct backup {
     uint64_t copy, revision;
     uint8_t *bytes;
     size_t len;
+    bool whole; /* its last piece was given, and may be asked for again */
     int64_t until_mono_ms;
 };
 
-static void drop_backup(struct service *service)
+static void drop_backup(struct backup **backup)
 {
-    struct backup *backup = mem_take(service->backup);
-
-    if (!backup)
-        return;
-    free(backup->bytes);
-    free(backup);
+    if (*backup)
+        free((*backup)->bytes);
+    free(mem_take(*backup));
 }
 
 void cluster_elapse(struct service *service)
 {
-    if (service->backup && service->deps.mono_ms() >= service->backup->until_mono_ms)
-        drop_backup(service);
+    for (int i = 0; i < BACKUPS_MAX; i++)
+        if (service->backups[i] && service->deps.mono_ms() >= service->backups[i]->until_mono_ms)
+            drop_backup(&service->backups[i]);
 }
 
 void cluster_done(struct service *service)
 {
-    drop_backup(service);
+    for (int i = 0; i < BACKUPS_MAX; i++)
+        drop_backup(&service->backups[i]);
 }
 
-static int make_backup(struct service *service)
+/* Where another one may be kept; NULL: all are being fetched. */
+static struct backup **room_for_backup(struct service *service)
+{
+    struct backup **room = NULL;
+
+    for (int i = 0; i < BACKUPS_MAX; i++)
+        if (!service->backups[i] || (!room && service->backups[i]->whole))
+            room = &service->backups[i];
+    return room;
+}
+
+static int make_backup(struct service *service, struct backup **room, struct backup **ret)
 {
     struct backup *backup = mem_must_calloc(1, sizeof *backup);
     int r = fsm_snapshot(service_fsm(service), &backup->bytes, &backup->len);
@@ -436,47 +447,36 @@ static int make_backup(struct service *service)
         free(backup);
         return r;
     }
-    drop_backup(service);
+    drop_backup(room);
     while (backup->copy == 0)
         digest_random(&backup->copy, sizeof backup->copy);
     backup->revision = fsm_revision(service_fsm(service));
-    service->backup = backup;
+    *ret = *room = backup;
     return 0;
 }
 
-static void reply_piece(struct service *service, struct service_request *request)
+static struct backup *find_backup(const struct service *service, uint64_t copy)
+{
+    for (int i = 0; i < BACKUPS_MAX; i++)
+        if (service->backups[i] && service->backups[i]->copy == copy)
+            return service->backups[i];
+    return NULL;
+}
+
+static void reply_piece(struct service *service, struct service_request *request,
+                        struct backup *backup)
 {
     const Xce__V1__BackupRequest *message = (const Xce__V1__BackupRequest *)request->message;
     Xce__V1__BackupReply reply = XCE__V1__BACKUP_REPLY__INIT;
-    struct backup *backup;
-    struct fsm_restored restored;
     size_t left;
-    int r;
 
-    fsm_get_restored(service_fsm(service), &restored);
-    if (message->copy == 0 && restored.waits) {
-        service_refuse(request, FSM_PRECONDITION,
-                       "a backup was restored and its nodes are not confirmed yet: keep that "
-                       "backup, confirm, then make the next one");
-        return;
-    }
-    r = message->copy == 0 ? make_backup(service) : 0;
-    backup = service->backup;
-    if (r < 0) {
-        service_refuse(request, r, NULL);
-        return;
-    }
-    if (!backup || (message->copy != 0 && message->copy != backup->copy)) {
-        service_refuse(request, FSM_PRECONDITION,
-                       "copy: this replica has it not, or not any more; begin anew");
-        return;
-    }
     if (message->offset > backup->len) {
         service_refuse(request, -EINVAL, "offset: behind the end");
         return;
     }
     backup->until_mono_ms = service->deps.mono_ms() + BACKUP_KEPT_MS;
     left = backup->len - (size_t)message->offset;
+    backup->whole |= left <= BACKUP_PIECE;
     reply.copy = backup->copy;
     reply.revision = backup->revision;
     reply.size = backup->len;
@@ -485,13 +485,44 @@ static void reply_piece(struct service *service, struct service_request *request
     service_reply(request, &reply.base);
 }
 
+static void begin_backup(struct service *service, struct service_request *request)
+{
+    struct backup **room = room_for_backup(service), *backup;
+    struct fsm_restored restored;
+    int r;
+
+    fsm_get_restored(service_fsm(service), &restored);
+    if (restored.waits) {
+        service_refuse(request, FSM_PRECONDITION,
+                       "a backup was restored and its nodes are not confirmed yet: keep that "
+                       "backup, confirm, then make the next one");
+        return;
+    }
+    if (!room) {
+        service_refuse(request, FSM_PRECONDITION,
+                       "%d copies are being fetched from this replica: ask again when one is "
+                       "through, or %d s after it was given up",
+                       BACKUPS_MAX, BACKUP_KEPT_MS / 1000);
+        return;
+    }
+    r = make_backup(service, room, &backup);
+    if (r < 0)
+        service_refuse(request, r, NULL);
+    else
+        reply_piece(service, request, backup);
+}
+
 /* A new copy holds everything that was acknowledged before it was asked for. */
 void service_cluster_backup(struct service *service, struct service_request *request)
 {
     const Xce__V1__BackupRequest *message = (const Xce__V1__BackupRequest *)request->message;
+    struct backup *backup = find_backup(service, message->copy);
 
     if (message->copy == 0)
-        service_read(service, request, reply_piece);
+        service_read(service, request, begin_backup);
+    else if (backup)
+        reply_piece(service, request, backup);
     else
-        reply_piece(service, request);
+        service_refuse(request, FSM_PRECONDITION,
+                       "copy: this replica has it not, or not any more; begin anew");
 }

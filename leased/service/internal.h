@@ -8,6 +8,9 @@
 #include "xce/v1/command.pb-c.h"
 #include "xce/v1/common.pb-c.h"
 
+/* Held in memory whole. */
+#define BACKUPS_MAX 2
+
 struct backup;
 struct degraded;
 struct enroll;
@@ -26,13 +29,13 @@ struct service {
     struct enroll *enroll; /* NULL: no CA here; enroll.c */
     struct ticker *ticker;
     struct tell *tell;
-    struct degraded *degraded;     /* replicas whose history lags */
-    struct refill *refill;         /* what our history lacks */
-    struct session *sessions;      /* of nodes, linked; session.c */
-    struct watcher *watchers;      /* linked; watch.c */
-    struct waits *waits;           /* acquires that wait for READY; wait.c */
-    struct look_ahead *look_ahead; /* what nodes are to check next; session.c */
-    struct backup *backup;         /* a copy of the state that is being fetched; cluster.c */
+    struct degraded *degraded;           /* replicas whose history lags */
+    struct refill *refill;               /* what our history lacks */
+    struct session *sessions;            /* of nodes, linked; session.c */
+    struct watcher *watchers;            /* linked; watch.c */
+    struct waits *waits;                 /* acquires that wait for READY; wait.c */
+    struct look_ahead *look_ahead;       /* what nodes are to check next; session.c */
+    struct backup *backups[BACKUPS_MAX]; /* copies of the state that are being fetched; cluster.c */
     char health[256]; /* what the engine said last when it failed to write; names the file */
 };
 
