@@ -444,7 +444,7 @@ static int offload(void (*work)(void *arg), void (*done)(int r, void *arg), void
 {
     const struct server *server = offload_arg;
 
-    return loop_work_submit(server->loop, work, done, arg);
+    return loop_work_submit_slow(server->loop, work, done, arg);
 }
 
 static int open_history(struct server *server)

@@ -42,7 +42,10 @@ TAILQ_HEAD(soon_list, loop_soon);
 
 struct work {
     uv_work_t req;
+    struct loop *loop;
     LIST_ENTRY(work) link;
+    TAILQ_ENTRY(work) slow_link; /* while it waits for others that are slow */
+    bool slow, waiting, cancelled;
     loop_fn work;
     loop_work_done_fn done;
     void *arg;
@@ -64,6 +67,8 @@ struct loop {
 
     struct soon_list soon;
     LIST_HEAD(, work) works;
+    TAILQ_HEAD(, work) slow_waiting;
+    unsigned n_slow;  /* given to the pool */
     size_t n_soons;   /* made by loop_soon_new */
     size_t n_handles; /* polls, wakes and signals: each may call back */
     uint8_t *scratch;
@@ -518,6 +523,7 @@ int loop_new(struct loop **ret)
     }
     TAILQ_INIT(&loop->soon);
     LIST_INIT(&loop->works);
+    TAILQ_INIT(&loop->slow_waiting);
     loop->armed_ms = INT64_MAX;
     loop->now_stale = true;
     loop->scratch = malloc(LOOP_SCRATCH_BYTES);
@@ -535,14 +541,13 @@ int loop_new(struct loop **ret)
     return uv_to_errno(r);
 }
 
+static void cancel_works(struct loop *loop);
+
 void loop_free(struct loop *loop)
 {
-    struct work *work;
-
     if (!loop)
         return;
-    LIST_FOREACH(work, &loop->works, link)
-    (void)uv_cancel((uv_req_t *)&work->req);
+    cancel_works(loop);
     while (!TAILQ_EMPTY(&loop->soon) || !LIST_EMPTY(&loop->works)) {
         loop->running = true;
         run_soon(loop);
@@ -785,42 +790,92 @@ static void work_run(uv_work_t *req)
 {
     struct work *work = req->data;
 
-    work->work(work->arg);
+    if (!work->cancelled)
+        work->work(work->arg);
+}
+
+static void work_done(uv_work_t *req, int status);
+
+static void give_to_pool(struct work *work)
+{
+    struct loop *loop = work->loop;
+
+    loop->n_slow += work->slow;
+    (void)uv_queue_work(&loop->uv, &work->req, work_run, work_done);
+    loop->watch_changed = true;
+    kick(loop);
+}
+
+static void give_waiting(struct work *work)
+{
+    TAILQ_REMOVE(&work->loop->slow_waiting, work, slow_link);
+    work->waiting = false;
+    give_to_pool(work);
 }
 
 static void work_done(uv_work_t *req, int status)
 {
     struct work *work = req->data;
+    struct loop *loop = work->loop;
 
     LIST_REMOVE(work, link);
-    work->done(status < 0 ? -ECANCELED : 0, work->arg);
+    loop->n_slow -= work->slow;
+    if (loop->n_slow < LOOP_SLOW_MAX && !TAILQ_EMPTY(&loop->slow_waiting))
+        give_waiting(TAILQ_FIRST(&loop->slow_waiting));
+    work->done(status < 0 || work->cancelled ? -ECANCELED : 0, work->arg);
     free(work);
 }
 
-int loop_work_submit(struct loop *loop, loop_fn fn, loop_work_done_fn done, void *arg)
+static int submit(struct loop *loop, bool slow, loop_fn fn, loop_work_done_fn done, void *arg)
 {
     struct work *work = calloc(1, sizeof *work);
 
     if (!work)
         return -ENOMEM;
     work->req.data = work;
+    work->loop = loop;
+    work->slow = slow;
     work->work = fn;
     work->done = done;
     work->arg = arg;
-    (void)uv_queue_work(&loop->uv, &work->req, work_run, work_done);
     LIST_INSERT_HEAD(&loop->works, work, link);
-    loop->watch_changed = true;
-    kick(loop);
+    work->waiting = slow && loop->n_slow >= LOOP_SLOW_MAX;
+    if (work->waiting)
+        TAILQ_INSERT_TAIL(&loop->slow_waiting, work, slow_link);
+    else
+        give_to_pool(work);
     return 0;
+}
+
+int loop_work_submit(struct loop *loop, loop_fn fn, loop_work_done_fn done, void *arg)
+{
+    return submit(loop, false, fn, done, arg);
+}
+
+int loop_work_submit_slow(struct loop *loop, loop_fn fn, loop_work_done_fn done, void *arg)
+{
+    return submit(loop, true, fn, done, arg);
+}
+
+/* What has not begun does not begin any more; its done comes by the same way. */
+static void cancel_works(struct loop *loop)
+{
+    struct work *work;
+
+    LIST_FOREACH(work, &loop->works, link)
+    if (work->waiting) {
+        work->cancelled = true;
+        give_waiting(work);
+    } else {
+        (void)uv_cancel((uv_req_t *)&work->req);
+    }
 }
 
 bool loop_work_settle(struct loop *loop, int64_t timeout_ms)
 {
     int64_t until_ms = loop_now_fresh_ms() + timeout_ms, left_ms = timeout_ms;
-    struct work *work;
 
-    LIST_FOREACH(work, &loop->works, link)
-    (void)uv_cancel((uv_req_t *)&work->req);
+    cancel_works(loop);
     while (!LIST_EMPTY(&loop->works) && left_ms > 0) {
         loop_step(loop, left_ms < 50 ? (int)left_ms : 50);
         left_ms = until_ms - loop_now_fresh_ms();

@@ -73,6 +73,10 @@ void loop_poll_free(struct loop_poll *poll);
 /* Run work on a thread of the pool, then done on the loop (always, exactly once, r = 0 or -ECANCELED). */
 typedef void (*loop_work_done_fn)(int r, void *arg);
 int loop_work_submit(struct loop *loop, loop_fn work, loop_work_done_fn done, void *arg);
+/* The same for work that may hang, as name services do. No more than LOOP_SLOW_MAX of it run at once, and the rest waits:
+ * two of the pool's threads are left for those who need them, whatever happens. */
+int loop_work_submit_slow(struct loop *loop, loop_fn work, loop_work_done_fn done, void *arg);
+#define LOOP_SLOW_MAX 2
 
 /* Give work under way so long to end, and its done to run; work that has not begun is cancelled. Whether none is left:
  * loop_free would wait for it. */

@@ -399,7 +399,7 @@ static void answer_read(int r, void *arg)
     }
     answer(question);
     history->n_running--;
-    if (history->closing)
+    if (history->closing || history->questions)
         loop_soon_start(history->soon);
 }
 
@@ -414,22 +414,27 @@ static void submit(struct question *question)
         answer_read(-ENOMEM, question);
 }
 
+static bool is_ready(const struct history *history, const struct question *question)
+{
+    return question->target <= scribe_written(history->scribe) ||
+           loop_now_fresh_ms() >= question->until_mono_ms || history->closing;
+}
+
+/* One at a time, the oldest first: there is one reader, and who waits for it would keep a thread from the disk of the log. */
 static void submit_ready(struct history *history)
 {
-    uint64_t written = scribe_written(history->scribe);
-    int64_t now = loop_now_fresh_ms();
-    struct question **at = &history->questions;
+    struct question **oldest = NULL, *question;
 
-    while (*at) {
-        struct question *question = *at;
-
-        if (question->target <= written || now >= question->until_mono_ms || history->closing) {
-            *at = question->next;
-            submit(question);
-        } else {
-            at = &question->next;
-        }
-    }
+    if (history->n_running > 0)
+        return;
+    for (struct question **at = &history->questions; *at; at = &(*at)->next)
+        if (is_ready(history, *at))
+            oldest = at;
+    if (!oldest)
+        return;
+    question = *oldest;
+    *oldest = question->next;
+    submit(question);
 }
 
 /* What was fed before it is written first, if that is soon. */

@@ -227,7 +227,7 @@ static int start(struct entry *entry)
         lookup->look_up = entry->names->look_up;
         memcpy(lookup->key, entry->key, sizeof lookup->key);
         lookup->uid = entry->uid;
-        r = loop_work_submit(entry->names->loop, work, worked, lookup);
+        r = loop_work_submit_slow(entry->names->loop, work, worked, lookup);
     }
     if (r < 0) {
         free(lookup);

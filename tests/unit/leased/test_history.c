@@ -803,6 +803,57 @@ static void history_closed_while_asked_answers_first(void **state)
     assert_true(fx->r == 0 || fx->r == -ECANCELED);
 }
 
+enum {
+    MANY = 100,
+};
+
+static unsigned n_told;
+
+/* arg: how many are to be answered before it. */
+static void take_turn(int r, const struct history_entry *entries, size_t n, uint64_t revision,
+                      const char *why, void *arg)
+{
+    (void)entries;
+    (void)n;
+    (void)revision;
+    (void)why;
+    assert_int_equal(r, 0);
+    assert_int_equal(n_told++, *(unsigned *)arg);
+}
+
+static void nothing(void *arg)
+{
+    (void)arg;
+}
+
+static void note_turn(int r, void *arg)
+{
+    assert_int_equal(r, 0);
+    *(unsigned *)arg = n_told;
+}
+
+/* The disk of the log has the same threads. */
+static void history_asked_by_many_answers_in_turn_and_leaves_threads_to_the_rest(void **state)
+{
+    struct fixture *fx = *state;
+    unsigned turns[MANY], told_before = MANY;
+
+    live(fx, 1, 5);
+    wait_durable(fx);
+    n_told = 0;
+    for (unsigned i = 0; i < MANY; i++) {
+        turns[i] = i;
+        history_ask(fx->history,
+                    &(struct history_query){.by = HISTORY_BY_LEASE, .lease = 1, .limit = 1},
+                    take_turn, &turns[i]);
+    }
+    loop_step(fx->loop, 0);
+    assert_int_equal(loop_work_submit(fx->loop, nothing, note_turn, &told_before), 0);
+    while (n_told < MANY)
+        loop_step(fx->loop, 1000);
+    assert_in_range(told_before, 0, MANY / 2);
+}
+
 /* ---- how fast ---- */
 
 static int compare(const void *a, const void *b)
@@ -866,6 +917,7 @@ int main(void)
         TEST(history_damaged_is_refused_with_the_way_back),
         TEST(history_of_another_kind_is_refused),
         TEST(history_closed_while_asked_answers_first),
+        TEST(history_asked_by_many_answers_in_turn_and_leaves_threads_to_the_rest),
         TEST(history_answers_within_10_ms),
     };
 

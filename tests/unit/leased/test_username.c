@@ -17,7 +17,9 @@
 #include "leased/rpc/username.h"
 #include "tests/lib/fake_clock.h"
 
-#define SLOW_UID     7001 /* answered when the gate opens */
+#define SLOW_UID                                                                                   \
+    7001 /* answered when the gate opens; so are those that are SLOW_EACH more, again and again */
+#define SLOW_EACH    10000
 #define NAMELESS_UID 7002
 #define ALICE_UID    7003
 
@@ -45,7 +47,7 @@ static int look_up(const char *name, uint32_t uid, struct username *ret)
 
     pthread_mutex_lock(&gate.lock);
     gate.lookups++;
-    while (uid == SLOW_UID && !gate.open)
+    while (uid % SLOW_EACH == SLOW_UID && !gate.open)
         pthread_cond_wait(&gate.moved, &gate.lock);
     failing = gate.failing;
     gone = gate.gone;
@@ -267,6 +269,32 @@ static void username_slow_look_up_is_not_waited_for(void **state)
     assert_int_equal(lookups(), 1);
 }
 
+static void nothing(void *arg)
+{
+    (void)arg;
+}
+
+static void ran(int r, void *arg)
+{
+    *(bool *)arg = r == 0;
+}
+
+/* The disk of the log has the same threads. */
+static void username_look_ups_that_hang_leave_threads_to_the_rest(void **state)
+{
+    struct fixture *fixture = *state;
+    bool done = false;
+
+    for (uint32_t i = 0; i < 20; i++)
+        ask(fixture, SLOW_UID + SLOW_EACH * i);
+    assert_int_equal(loop_work_submit(fixture->loop, nothing, ran, &done), 0);
+    for (int i = 0; i < 200 && !done; i++)
+        loop_step(fixture->loop, 50);
+    assert_true(done);
+    open_gate();
+    run_until(fixture, 20);
+}
+
 static void username_forgotten_asker_is_not_called(void **state)
 {
     struct fixture *fixture = *state;
@@ -307,6 +335,7 @@ int main(void)
         TEST(username_none_is_remembered_too),
         TEST(username_asked_by_many_is_looked_up_once),
         TEST(username_slow_look_up_is_not_waited_for),
+        TEST(username_look_ups_that_hang_leave_threads_to_the_rest),
         TEST(username_forgotten_asker_is_not_called),
         TEST(username_freed_while_looking_answers_canceled),
     };

@@ -587,6 +587,39 @@ static void loop_free_ends_work_with_done_for_each(void **state)
     assert_in_range(f->result, 1, 20);
 }
 
+/* A name service that hangs keeps no thread from those whom the disk waits for. */
+static void loop_slow_work_leaves_threads_to_the_rest(void **state)
+{
+    struct fixture *f = *state;
+    struct fixture quick = {.result = -1};
+
+    for (int i = 0; i < 20; i++)
+        assert_int_equal(loop_work_submit_slow(f->loop, work_slow, count_done, f), 0);
+    assert_int_equal(loop_work_submit(f->loop, work_here, work_over, &quick), 0);
+    for (int i = 0; i < 1000 && quick.count == 0; i++)
+        loop_step(f->loop, 10);
+    assert_int_equal(quick.count, 1);
+    assert_int_equal(quick.result, 0);
+    assert_int_equal(f->count, 0);
+    (void)!write(f->fds[1], "xxxxxxxxxxxxxxxxxxxx", 20);
+    loop_run(f->loop);
+    assert_int_equal(f->count, 20);
+    assert_int_equal(f->result, 0);
+}
+
+static void loop_slow_work_that_waits_is_cancelled_at_the_end(void **state)
+{
+    struct fixture *f = *state;
+    struct loop *loop;
+
+    assert_int_equal(loop_new(&loop), 0);
+    for (int i = 0; i < 20; i++)
+        assert_int_equal(loop_work_submit_slow(loop, work_slow, count_done, f), 0);
+    loop_free(loop);
+    assert_int_equal(f->count, 20);
+    assert_in_range(f->result, 20 - LOOP_SLOW_MAX, 20);
+}
+
 /* In a process that has had no loop yet: the first takes the most. */
 static void loop_without_descriptors_is_an_error(void **state)
 {
@@ -639,6 +672,8 @@ int main(void)
         T(loop_step_leaves_a_timer_started_in_it_visible),
         T(loop_step_waits_no_longer_than_told),
         T(loop_work_runs_then_done_on_the_loop),
+        T(loop_slow_work_leaves_threads_to_the_rest),
+        T(loop_slow_work_that_waits_is_cancelled_at_the_end),
         T(loop_free_ends_work_with_done_for_each),
     };
     return cmocka_run_group_tests_name("loop", tests, NULL, NULL);
