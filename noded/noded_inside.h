@@ -252,7 +252,7 @@ void noded_op_sweep(const struct state_epoch *uids, size_t n, bool again, void *
 int64_t noded_sweep_next_ms(const struct noded *n);
 /* Get a looker ready for its next job. */
 void noded_looker_ready(struct noded *n, struct looker *looker);
-/* Sweep uids that nobody has: done(found, arg) from the loop. false = the sweeper is busy. */
+/* Sweep uids that nobody has, once the name services say again that it is so: done(found, arg) from the loop. false = the sweeper is busy. */
 bool noded_sweep_free(struct noded *n, const struct state_epoch *uids, size_t n_uids,
                       void (*done)(struct noded *n, const struct verdicts *dirty));
 

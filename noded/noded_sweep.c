@@ -237,6 +237,14 @@ static void ids_set(struct sweeping *s)
 }
 
 /* The answer about accounts: what somebody else has, or may have, is not touched. */
+/* What nobody has is looked at for as long as it may be leased here: else it is left alone, and nothing is said of it. */
+static bool is_wanted(const struct sweeping *s, uint32_t uid)
+{
+    const struct state_pool *pool = state_pool_of(s->n->state, uid);
+
+    return s->batch || (pool && pool->check == POOL_PASSED && !uid_list_has(&s->n->blocked, uid));
+}
+
 static void asked(struct noded *n, bool failed, const struct verdicts *found, void *arg)
 {
     struct sweeping *s = arg;
@@ -252,7 +260,7 @@ static void asked(struct noded *n, bool failed, const struct verdicts *found, vo
         else if (failed)
             verdicts_add(&s->dirty, e->uid, e->epoch, REASON_SCAN_FAILED,
                          "the name services of this machine do not answer");
-        else
+        else if (is_wanted(s, e->uid))
             s->numbers[s->n_numbers++] = e->uid;
     }
     if (s->n_numbers == 0) {
@@ -341,7 +349,7 @@ bool noded_sweep_free(struct noded *n, const struct state_epoch *uids, size_t n_
         return false;
     s = sweep_begin(n, uids, n_uids, false);
     s->done = done;
-    s->stages = SWEEP_RUNNING | SWEEP_LYING;
-    noded_offload(n, sweep_work, swept, s);
+    /* They may have waited: an account can have come since they were asked about. */
+    noded_ask(n, s->uids, n_uids, asked, s);
     return true;
 }

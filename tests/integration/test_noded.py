@@ -290,6 +290,36 @@ class NodedTest(unittest.TestCase):
         self.client.release(other)
         self.free(other)
 
+    def test_account_that_comes_while_its_uid_waits_to_be_looked_at_is_untouched(self):
+        """What is next in line is asked about, waits, and is swept: an account may come between."""
+        first, alice, other_alice, bob, last = range(FIRST, FIRST + 5)
+
+        def leave(folder, uid):
+            path = os.path.join(folder, "xce-test-noded.%d" % uid)
+            with open(path, "w"):
+                os.chown(path, uid, uid)
+            self.addCleanup(lambda: os.path.exists(path) and os.unlink(path))
+            return path
+
+        def account(uid):
+            with open(passwd, "a") as f:
+                f.write("bob%d:x:%d:%d::/:/bin/sh\n" % (uid, uid, uid))
+            peer.until(lambda: self.blocked().get(uid) == "account", what="%d to be blocked" % uid)
+        path = leave("/tmp", first)
+        passwd = self.start_with_passwd()
+        self.client.create_pool(first=FIRST, count=COUNT, cooldown_ms=1000, ready_timeout_ms=8000)
+        peer.until(lambda: not os.path.exists(path), what="the first look ahead")
+        # All are asked about again when one account has come; that was answered when another one has come.
+        account(alice)
+        account(other_alice)
+        account(bob)
+        path = leave("/dev/shm", last)  # walked after /tmp
+        process = self.run_as(bob, "sleep", "1000")
+        his = leave("/tmp", bob)
+        peer.until(lambda: not os.path.exists(path), seconds=30, what="the next look ahead")
+        self.assertIsNone(process.poll())
+        self.assertTrue(os.path.exists(his))
+
     def test_account_that_was_there_keeps_the_pool_unused_here(self):
         passwd = self.start_with_passwd()
         with open(passwd, "a") as f:
