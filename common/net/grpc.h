@@ -56,8 +56,9 @@ struct grpc_limits {
     unsigned connections;
     /* Where one of them has all that it may: its oldest is closed for a new one, which else is turned away; server only. */
     bool oldest_goes;
-    /* Of all open calls: messages that have not come to their end, what came while they were paused [256 MiB]. Of a server
-     * one peer has a quarter of it at most, users three quarters. */
+    /* Of all open calls: messages that have not come to their end, what came while they were paused; of a server's also
+     * themselves, what their owners keep (grpc_call_keep), answers that are not read [512 MiB]. Of a server one peer has a
+     * quarter of it at most, users three quarters. */
     size_t held_bytes;
     /* Queued on a call before grpc_*_send answers GRPC_FULL [1 MiB]; on a connection, sixteen times that,
      * less where there are many connections. */
@@ -134,7 +135,7 @@ int64_t grpc_call_deadline_ms(const struct grpc_call *call);
 const char *grpc_call_metadata(const struct grpc_call *call, const char *key);
 
 /* Queue one message; the bytes are copied. 0; GRPC_FULL (queued all the same); -ENOMEM; -EPIPE the call is over;
- * -EMSGSIZE. Headers go out with the first. */
+ * -EMSGSIZE; -ENOBUFS of a unary call: limits.held_bytes, it is finished. Headers go out with the first. */
 int grpc_call_send(struct grpc_call *call, const uint8_t *data, size_t len);
 /* The same without the copy: a buffer of grpc_message_new(len), filled by the caller, owned by the call from now on, also
  * when this fails. len may be less than was asked for. NULL: no memory. */
@@ -143,6 +144,9 @@ void grpc_message_free(uint8_t *message); /* of one that was not sent */
 int grpc_call_send_owned(struct grpc_call *call, uint8_t *message, size_t len);
 /* Status and end, after what was sent. message may be NULL; it is UTF-8, cut at 1024 bytes. Idempotent; the first wins. */
 void grpc_call_finish(struct grpc_call *call, enum grpc_status status, const char *message);
+/* The owner keeps so many bytes for this call, until it says another number or the call ends: they count in
+ * limits.held_bytes. false: that does not allow them, and the call is finished with RESOURCE_EXHAUSTED. */
+bool grpc_call_keep(struct grpc_call *call, size_t bytes);
 /* Stop and go on reading from this client on this call (flow control pushes back). */
 void grpc_call_pause(struct grpc_call *call);
 void grpc_call_resume(struct grpc_call *call);

@@ -27,6 +27,8 @@ enum {
     VALUE_MAX_BYTES = 63, /* of a header kept to be named in an error */
     POOL_META_BYTES = 1024,
     WHY_BYTES = 400,
+    /* What a call counts for in any case: itself, its stream, what its owner has, a short answer. */
+    CALL_BYTES = 4096,
     /* What all connections queue for peers that do not read: the more there are, the less each of them may. */
     SEND_BUDGET_BYTES = 64 * 1024 * 1024,
     SEND_LEAST_BYTES = 64 * 1024,
@@ -81,6 +83,9 @@ struct grpc_call {
     void *arg;
     struct loop_timer *timer; /* kept in the pool */
     int64_t deadline_ms, timeout_ms;
+    /* Taken of its peer's budget: for us until it is recycled; for its owner. */
+    size_t own_bytes, kept_bytes;
+    const struct grpc_budget *full; /* the one that has no room for it */
     bool headers_told, is_post, closed, finished, end_told, bad_timeout;
     enum content content;
     enum grpc_status status;
@@ -100,6 +105,16 @@ static struct grpc_call *call_of(struct h2_stream *stream)
 
 /* ---- birth and end of a call ---- */
 
+/* Whether the peer may hold so many bytes more for this call. */
+static bool take(struct grpc_call *call, size_t n)
+{
+    call->full = grpc_budget_take(&call->connection->account->held, n);
+    if (call->full)
+        return false;
+    call->own_bytes += n;
+    return true;
+}
+
 static struct grpc_call *call_new(struct connection *connection)
 {
     struct grpc_server *server = connection->server;
@@ -118,6 +133,7 @@ static struct grpc_call *call_new(struct connection *connection)
     call->connection = connection;
     call->deadline_ms = INT64_MAX;
     call->timeout_ms = -1;
+    (void)take(call, CALL_BYTES);
     connection->n_calls++;
     LIST_INSERT_HEAD(&server->calls, call, link);
     return call;
@@ -148,6 +164,7 @@ static void call_recycle(struct grpc_call *call)
 
     LIST_REMOVE(call, link);
     grpc_stream_done(&call->stream);
+    grpc_budget_give(&call->connection->account->held, call->own_bytes);
     call->connection->n_calls--;
     connection_release(call->connection);
     free(call->message);
@@ -260,6 +277,27 @@ void grpc_call_finish(struct grpc_call *call, enum grpc_status status, const cha
     finish(call, status, message, &status_ok, false);
 }
 
+static void finish_full(struct grpc_call *call)
+{
+    char why[WHY_BYTES];
+
+    (void)snprintf(why, sizeof why, "calls keep more than the limit of %zu bytes",
+                   call->full->limit);
+    finish(call, GRPC_RESOURCE_EXHAUSTED, why, &status_ok, true);
+}
+
+bool grpc_call_keep(struct grpc_call *call, size_t bytes)
+{
+    struct grpc_budget *held = &call->connection->account->held;
+
+    grpc_budget_give(held, call->kept_bytes);
+    call->full = grpc_budget_take(held, bytes);
+    call->kept_bytes = call->full ? 0 : bytes;
+    if (call->full)
+        finish_full(call);
+    return !call->full;
+}
+
 static void deadline_passed(void *arg)
 {
     struct grpc_call *call = arg;
@@ -274,10 +312,15 @@ int grpc_call_send_owned(struct grpc_call *call, uint8_t *message, size_t len)
 {
     int r = 0;
 
+    /* A stream of answers waits for its reader; the one answer of a call does not. */
     if (call->finished || call->closed)
         r = -EPIPE;
+    else if (call->events->unary && len > CALL_BYTES && !take(call, len))
+        r = -ENOBUFS;
     else if (!call->stream.h2.responded)
         r = respond(call);
+    if (r == -ENOBUFS)
+        finish_full(call);
     if (r < 0) {
         grpc_message_free(message);
         return r;
@@ -321,7 +364,7 @@ static void add_metadata(struct grpc_call *call, const char *name, size_t name_l
 
     if (need > call->meta_size) {
         size_t size = need < 256 ? 256 : 2 * need;
-        char *meta = realloc(call->meta, size);
+        char *meta = size <= POOL_META_BYTES || take(call, size) ? realloc(call->meta, size) : NULL;
 
         if (!meta)
             return;
@@ -338,7 +381,7 @@ static void header(struct h2_stream *stream, const char *name, size_t name_len, 
 {
     struct grpc_call *call = call_of(stream);
 
-    if (call->headers_told) /* trailers of a client: nothing we need */
+    if (call->headers_told || call->full) /* trailers of a client: nothing we need */
         return;
     if (name_len == 5 && is(name, 5, ":path"))
         keep(call->path, sizeof call->path, value, value_len);
@@ -362,6 +405,10 @@ static bool acceptable(struct grpc_call *call, unsigned flags)
     static const struct h2_header wrong_type = H2_HEADER(":status", "415");
     char why[WHY_BYTES];
 
+    if (call->full) {
+        finish_full(call);
+        return false;
+    }
     if (flags & H2_BLOCK_TOO_LARGE) {
         (void)snprintf(why, sizeof why, "the header list is larger than the limit of %zu bytes",
                        call->server->context.limits.header_list_bytes);
@@ -506,6 +553,8 @@ static void over(struct grpc_stream *stream)
         loop_timer_stop(call->timer);
     if (call->events)
         call->events->end(call, call->arg);
+    grpc_budget_give(&call->connection->account->held, call->kept_bytes);
+    call->kept_bytes = 0;
     if (call->closed)
         call_recycle(call);
 }

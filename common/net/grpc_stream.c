@@ -19,7 +19,7 @@ enum {
     KEEPALIVE_MS = 20000,
     /* A connection may queue as much as so many calls. */
     CONNECTION_QUEUES = 16,
-    HELD_BYTES = 256 * 1024 * 1024,
+    HELD_BYTES = 512 * 1024 * 1024,
     WHY_MAX = 160,
 };
 

@@ -280,7 +280,7 @@ static void unary_message(struct grpc_call *call, const uint8_t *data, size_t le
 
     if (r < 0)
         refuse(call, r == -E2BIG || r == -ENOBUFS ? -EINVAL : r, err.text);
-    else
+    else if (grpc_call_keep(call, unary->arena.used))
         unary->request.message = message;
 }
 

@@ -166,6 +166,29 @@ print(peer.code_of(ask))
         with open("/proc/%d/status" % self.leased.process.pid) as f:
             return int(next(line for line in f if line.startswith("VmRSS")).split()[1]) // 1024
 
+    def test_memory_is_bounded_for_calls_that_one_user_keeps_open(self):
+        """What is small on the wire may be large when it is unpacked, and is kept until the call has said all."""
+        out = self.as_nobody("""
+import threading, time
+done = threading.Event()
+def messages():
+    yield b'\\xf8\\x7f\\x01' * 170000
+    done.wait()
+ask = c.channel.stream_unary('/xce.v1.LeaseService/Acquire')
+calls = [ask.future(messages(), timeout=50) for _ in range(60)]
+until = time.monotonic() + 40
+while time.monotonic() < until and sum(call.done() for call in calls) < 40:
+    time.sleep(0.05)
+print(sorted({call.code().name + call.details() for call in calls if call.done()}))
+with open('/proc/%d/status') as f:
+    print(next(line for line in f if line.startswith('VmRSS')).split()[1])
+done.set()
+""" % self.leased.process.pid)
+        said, kib = out.splitlines()
+        self.assertEqual(said, "['RESOURCE_EXHAUSTEDcalls keep more than the limit of %d bytes']" % (128 << 20))
+        self.assertLess(int(kib) // 1024, 300)
+        self.client.pool.List(self.m["pool"].ListPoolsRequest(), timeout=5)
+
     def test_memory_is_bounded_for_peers_that_do_not_read(self):
         self.pool(count=8192)
         self.node()

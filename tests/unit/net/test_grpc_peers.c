@@ -15,7 +15,8 @@ enum {
     MESSAGE = 90000,
     /* So many unfinished messages a peer may hold, and a little more. */
     FITS = 11,
-    HELD = 4 * (FITS * MESSAGE + 5000),
+    HELD = 4 * (FITS * (MESSAGE + 4096) + 25000),
+    SMALL = 16 * 4096,
     EXHAUSTED = GRPC_RESOURCE_EXHAUSTED,
 };
 
@@ -185,6 +186,88 @@ static void users_leave_a_quarter_to_root_and_machines(void **state)
         raw_close(&raws[i]);
 }
 
+static void init_small(void)
+{
+    static const struct grpc_limits limits = {.held_bytes = 4 * SMALL};
+
+    init(&limits);
+}
+
+static void peer_has_so_many_calls_open(void **state)
+{
+    void *inflater = NULL;
+    struct raw raws[2];
+
+    (void)state;
+    init_small();
+    hello(&raws[0], &alice);
+    hello(&raws[1], &alice);
+    /* 4096 bytes each, on whichever connection. */
+    for (uint32_t i = 0; i < SMALL / 4096; i++)
+        assert_true(raw_request(&raws[i % 2], 2 * i + 1, 0, "/k/bidi"));
+    (void)kit_call(&kit, SMALL / 4096);
+    assert_true(raw_request(&raws[0], 1001, 0, "/k/bidi"));
+    assert_int_equal(next_status(&raws[0], &inflater), EXHAUSTED);
+    assert_int_equal(kit.n_calls, SMALL / 4096);
+    raw_inflater_free(inflater);
+    /* Another's does not care, and with its end one has room again. */
+    hello(&raws[1], &bob);
+    assert_true(raw_request(&raws[1], 1, 0, "/k/bidi"));
+    (void)kit_call(&kit, SMALL / 4096 + 1);
+    grpc_call_finish(kit.calls[0].grpc, GRPC_OK, NULL);
+    kit_until(&kit, kit.calls[0].n_end);
+    kit_elapse(&kit, 20);
+    assert_true(raw_request(&raws[0], 1003, 0, "/k/bidi"));
+    (void)kit_call(&kit, SMALL / 4096 + 2);
+    raw_close(&raws[0]);
+    raw_close(&raws[1]);
+    kit_done(&kit);
+}
+
+static void peer_holds_what_the_owners_of_its_calls_keep(void **state)
+{
+    void *inflater = NULL;
+    struct raw raw;
+
+    (void)state;
+    init_small();
+    hello(&raw, &alice);
+    for (uint32_t i = 0; i < 3; i++)
+        assert_true(raw_request(&raw, 2 * i + 1, 0, "/k/bidi"));
+    (void)kit_call(&kit, 3);
+    assert_true(grpc_call_keep(kit.calls[0].grpc, SMALL / 2));
+    assert_true(grpc_call_keep(kit.calls[0].grpc, SMALL - 3 * 4096));
+    assert_false(grpc_call_keep(kit.calls[1].grpc, 1));
+    assert_int_equal(next_status(&raw, &inflater), EXHAUSTED);
+    kit_until(&kit, kit.calls[1].n_end);
+    assert_true(grpc_call_keep(kit.calls[0].grpc, 0));
+    assert_true(grpc_call_keep(kit.calls[2].grpc, SMALL / 2));
+    raw_inflater_free(inflater);
+    raw_close(&raw);
+    kit_done(&kit);
+}
+
+static void peer_that_reads_no_answers_gets_no_more_of_them(void **state)
+{
+    static const uint8_t message[16000];
+    void *inflater = NULL;
+    struct raw raw;
+
+    (void)state;
+    init_small();
+    hello(&raw, &alice);
+    /* The connection's window takes four of them. */
+    for (uint32_t i = 0; i < 20; i++) {
+        assert_true(raw_request(&raw, 2 * i + 1, 0, "/k/echo"));
+        assert_true(raw_message(&raw, 2 * i + 1, NGHTTP2_FLAG_END_STREAM, message, sizeof message));
+    }
+    for (int status = GRPC_OK; status != EXHAUSTED;)
+        status = next_status(&raw, &inflater);
+    raw_inflater_free(inflater);
+    raw_close(&raw);
+    kit_done(&kit);
+}
+
 /* ---- connections ---- */
 
 static void oldest_connection_goes_where_that_is_wanted(void **state)
@@ -236,6 +319,9 @@ int main(void)
         T(peer_is_who_the_certificate_names),
         T(peer_holds_what_came_while_it_is_paused),
         T(users_leave_a_quarter_to_root_and_machines),
+        cmocka_unit_test(peer_has_so_many_calls_open),
+        cmocka_unit_test(peer_holds_what_the_owners_of_its_calls_keep),
+        cmocka_unit_test(peer_that_reads_no_answers_gets_no_more_of_them),
         cmocka_unit_test(oldest_connection_goes_where_that_is_wanted),
         cmocka_unit_test(connection_ends_with_its_life_whatever_it_does),
     };
