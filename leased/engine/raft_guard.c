@@ -29,16 +29,17 @@ static void cut_entries(struct raft_append_entries *message, unsigned n)
 static void skip_snapshot(struct raft_guard *guard, const struct raft *raft,
                           struct raft_append_entries *message)
 {
-    raft_index known = raft->trail.snapshot.index;
+    raft_index known = raft->trail.snapshot.index, behind;
     unsigned left;
 
-    if (message->term < raft->current_term || message->prev_log_index || !message->n_entries ||
-        !known)
+    if (message->term < raft->current_term || message->prev_log_index >= known)
         return;
-    left = known < message->n_entries ? message->n_entries - (unsigned)known : 0;
+    behind = known - message->prev_log_index;
+    left = behind < message->n_entries ? message->n_entries - (unsigned)behind : 0;
     if (left)
-        memmove(message->entries, message->entries + known, left * sizeof *message->entries);
-    cut_entries(message, left);
+        memmove(message->entries, message->entries + behind, left * sizeof *message->entries);
+    if (message->n_entries)
+        cut_entries(message, left);
     message->prev_log_index = known;
     message->prev_log_term = raft->trail.snapshot.term;
     guard->n_skipped++;

@@ -47,8 +47,10 @@
  *    the caller has long freed when leadership is lost (raft_assign); or, when it had to catch up first, one that is never
  *    answered (legacyCheckChangeRequest). The first is taken back, the second answered.
  * 13. Entries from the first one on that come late, after a snapshot that holds them, are written behind it as if they
- *    were new (checkConflictingEntries): the log in memory and that on disk are nonsense from then on. They are left out,
- *    and the message goes on behind the snapshot: it is committed, so the leader has what it holds.
+ *    were new (checkConflictingEntries): the log in memory and that on disk are nonsense from then on. And what begins behind
+ *    an entry that a snapshot of our own has cut away is refused (checkLogMatchingProperty): a leader that has not heard that
+ *    we have more than that sends it again, for ever. What a snapshot holds is left out, and the message goes on behind it:
+ *    it is committed, so the leader has it.
  * 14. A learner votes for nobody (electionVote), and does not know yet that it may when the leader that has noted it as a voter
  *    dies. Where that one needs its vote to come back, nobody ever leads again: a cluster that grows from one to two. Nor
  *    does a learner ever forget a leader of which it hears nothing any more (timeoutFollower). While it is asked for its

@@ -166,7 +166,7 @@ static bool print_cluster(const uint64_t *events, bool long_run)
         [CLUSTER_PARTED] = "parted",
         [CLUSTER_SETTLED] = "settled",
         [CLUSTER_UNENDED] = "*unended",
-        [CLUSTER_SKIPPED] = "*skipped",
+        [CLUSTER_SKIPPED] = "skipped",
         [CLUSTER_LENT] = "lent",
         [CLUSTER_TOLD] = "told",
         [CLUSTER_HUMBLED] = "humbled",

@@ -264,8 +264,9 @@ static struct raft_append_entries *come(struct fixture *f, raft_index prev, cons
     unsigned n = (unsigned)strlen(kinds);
     struct raft_append_entries *message = entries(f, 5, prev, n, 100);
 
-    message->entries = raft_calloc(n, sizeof(*message->entries));
-    message->entries[0].batch = raft_malloc(8);
+    message->entries = n ? raft_calloc(n, sizeof(*message->entries)) : NULL;
+    if (n)
+        message->entries[0].batch = raft_malloc(8);
     for (unsigned i = 0; i < n; i++) {
         message->entries[i].term = prev + 1 + i;
         message->entries[i].type = kinds[i] == 'm' ? RAFT_CHANGE : RAFT_COMMAND;
@@ -332,11 +333,20 @@ static void recv_entries_before_the_snapshot_are_skipped(void **state)
     assert_int_equal(message->prev_log_index, 3);
     assert_int_equal(message->n_entries, 0);
     gone(message);
-    message = come(f, 1, "cc"); /* what is not there is refused by the library */
-    assert_int_equal(message->prev_log_index, 1);
+    message = come(f, 1, "ccm"); /* what it is behind is not there any more */
+    assert_int_equal(message->prev_log_index, 3);
+    assert_int_equal(message->n_entries, 1);
+    assert_int_equal(message->entries[0].type, RAFT_CHANGE);
+    gone(message);
+    message = come(f, 2, "");
+    assert_int_equal(message->prev_log_index, 3);
+    assert_int_equal(message->prev_log_term, 4);
+    gone(message);
+    message = come(f, 3, "cc");
+    assert_int_equal(message->prev_log_index, 3);
     assert_int_equal(message->n_entries, 2);
     gone(message);
-    assert_int_equal(f->guard.n_skipped, 2);
+    assert_int_equal(f->guard.n_skipped, 4);
 }
 
 static bool ask_vote(struct fixture *f, raft_id from)
