@@ -28,6 +28,7 @@ struct passed {
     uint8_t *bytes;  /* until it is sent */
     size_t len;
     bool accepted; /* applied at the leader */
+    bool jumped;   /* a snapshot came since it was sent: its entry may never come */
     engine_done_fn done;
     void *arg;
     struct passed *next; /* in the line, in the round */
@@ -276,6 +277,8 @@ static void end_commanding(struct raft_pass *pass, int r, const Xce__V1__PassRep
         passed->next = NULL;
         if (r == 0)
             result = i < reply->n_results ? to_errno(reply->results[i]) : -ECONNABORTED;
+        if (result == 0 && passed->done && passed->jumped)
+            result = -ECONNABORTED;
         /* Applied here already: it has been answered. */
         if (!passed->done || result < 0)
             answer(pass, passed, result);
@@ -386,8 +389,11 @@ void raft_pass_reached(struct raft_pass *pass, uint64_t entry, bool restored)
                                waiters->items[i].arg);
     }
     waiters->n = kept;
-    if (restored)
-        answer_accepted(pass);
+    if (!restored)
+        return;
+    answer_accepted(pass);
+    for (struct passed *passed = pass->sent; passed; passed = passed->next)
+        passed->jumped = true;
 }
 
 /* ---- rounds ---- */

@@ -106,7 +106,9 @@ static const struct transport_ops wire_ops = {end_write, end_read, end_shutdown,
 
 static void deliver(struct wire_end *end)
 {
-    bool cut = end->wire->kit->cut[end->other->owner][end->owner];
+    const struct raft_kit *kit = end->wire->kit;
+    bool cut = kit->cut[end->other->owner][end->owner] ||
+               (end == &end->wire->ends[0] && kit->mute[end->owner][end->other->owner]);
     uint8_t *bytes = end->bytes;
     size_t len = end->len;
 
@@ -155,7 +157,8 @@ static int links_connect(const char *name, const char *address,
     struct raft_wire *wire;
 
     (void)name;
-    if (to >= kit->n || !kit->nodes[to].kit.engine || kit->cut[us][to] || kit->cut[to][us])
+    if (to >= kit->n || !kit->nodes[to].kit.engine || kit->cut[us][to] || kit->cut[to][us] ||
+        kit->shut[us][to])
         return -ECONNREFUSED;
     wire = calloc(1, sizeof *wire);
     wire->kit = kit;
@@ -293,18 +296,39 @@ void raft_kit_cut(struct raft_kit *kit, int a, int b)
 void raft_kit_heal(struct raft_kit *kit)
 {
     memset(kit->cut, 0, sizeof kit->cut);
+    memset(kit->shut, 0, sizeof kit->shut);
+    memset(kit->mute, 0, sizeof kit->mute);
     for (struct raft_wire *wire = kit->wires; wire; wire = wire->next)
         loop_soon_start(wire->soon);
+}
+
+static void break_wire(struct raft_wire *wire)
+{
+    wire->ends[0].finished = wire->ends[1].finished = true;
+    wire->ends[0].len = wire->ends[1].len = 0;
+    loop_soon_start(wire->soon);
 }
 
 void raft_kit_break(struct raft_kit *kit, unsigned i)
 {
     for (struct raft_wire *wire = kit->wires; wire; wire = wire->next)
-        if (wire->ends[0].owner == i || wire->ends[1].owner == i) {
-            wire->ends[0].finished = wire->ends[1].finished = true;
-            wire->ends[0].len = wire->ends[1].len = 0;
-            loop_soon_start(wire->soon);
-        }
+        if (wire->ends[0].owner == i || wire->ends[1].owner == i)
+            break_wire(wire);
+}
+
+void raft_kit_shut(struct raft_kit *kit, unsigned from, unsigned to, bool on)
+{
+    kit->shut[from][to] = on;
+    for (struct raft_wire *wire = kit->wires; on && wire; wire = wire->next)
+        if (wire->ends[0].owner == from && wire->ends[1].owner == to)
+            break_wire(wire);
+}
+
+void raft_kit_mute(struct raft_kit *kit, unsigned from, unsigned to, bool on)
+{
+    kit->mute[from][to] = on;
+    for (struct raft_wire *wire = kit->wires; wire; wire = wire->next)
+        loop_soon_start(wire->soon);
 }
 
 /* ---- waiting ---- */

@@ -28,6 +28,8 @@ struct raft_kit {
     unsigned n;
     struct raft_node nodes[RAFT_KIT_MAX];
     bool cut[RAFT_KIT_MAX][RAFT_KIT_MAX];         /* from, to */
+    bool shut[RAFT_KIT_MAX][RAFT_KIT_MAX];        /* from, to: no streams that from opens */
+    bool mute[RAFT_KIT_MAX][RAFT_KIT_MAX];        /* from, to: no answers on those */
     unsigned n_calls[RAFT_KIT_MAX][RAFT_KIT_MAX]; /* streams opened from, to */
     struct raft_wire *wires;
     bool with_history;
@@ -54,6 +56,9 @@ void raft_kit_form(struct raft_kit *kit, uint32_t n_uids);
 void raft_kit_cut_one_way(struct raft_kit *kit, int a, int b);
 void raft_kit_cut(struct raft_kit *kit, int a, int b);
 void raft_kit_heal(struct raft_kit *kit);
+/* Close the streams that from opened to to, and refuse new ones; answers on them do not get back. Until healed. */
+void raft_kit_shut(struct raft_kit *kit, unsigned from, unsigned to, bool on);
+void raft_kit_mute(struct raft_kit *kit, unsigned from, unsigned to, bool on);
 /* Close every stream of i. */
 void raft_kit_break(struct raft_kit *kit, unsigned i);
 
