@@ -18,7 +18,6 @@
 #include "common/mem.h"
 #include "noded/reason.h"
 
-#define ENTRY_MAX  (1u << 20) /* bytes of one entry: groups have many members */
 #define GROUPS_MAX 64
 
 const struct collide_files collide_files_default = {
@@ -69,13 +68,12 @@ bool collide_services(const char *line, bool systemd, char *ret, size_t size)
 
 enum database { DB_PASSWD, DB_GROUP, DB_INITGROUPS, N_DATABASES };
 
-/* Which databases have a service to be asked; of the others nobody is. */
-static bool asks[N_DATABASES];
+/* The services of each database that are to be asked. */
+static char services[N_DATABASES][COLLIDE_SERVICES_MAX];
 
 static void database_configure(const char *line, bool systemd)
 {
     static const char *const names[N_DATABASES] = {"passwd", "group", "initgroups"};
-    char services[256];
 
     line += strspn(line, " \t");
     for (size_t i = 0; i < N_DATABASES; i++) {
@@ -84,11 +82,10 @@ static void database_configure(const char *line, bool systemd)
         if (strncmp(line, names[i], n) != 0)
             continue;
         rest += strspn(rest, " \t");
-        if (*rest != ':' || !collide_services(rest + 1, systemd, services, sizeof(services)))
+        if (*rest != ':' || !collide_services(rest + 1, systemd, services[i], sizeof(services[i])))
             continue;
-        asks[i] = *services != '\0';
-        if (asks[i])
-            (void)__nss_configure_lookup(names[i], services);
+        if (*services[i])
+            (void)__nss_configure_lookup(names[i], services[i]);
     }
 }
 
@@ -98,7 +95,7 @@ static void services_configure(const char *path, bool systemd)
     auto_fclose FILE *file = fopen(path, "re");
     size_t cap = 0;
 
-    memset(asks, 0, sizeof(asks));
+    memset(services, 0, sizeof(services));
     if (!file)
         return;
     while (getline(&line, &cap, file) > 0) {
@@ -138,65 +135,29 @@ static void records_look(const struct collide_files *files, uint32_t uid,
 
 /* ---- by uid ---- */
 
-static char entry_bytes[ENTRY_MAX];
-
-/* Whether another service than ours answered by that name: nss-systemd shows our own leases, too. */
-static bool is_foreign(const char *prefix, const char *name, uint32_t uid)
+bool collide_is_foreign(const char *prefix, const char *name, uint32_t uid)
 {
     uint32_t its_uid, its_epoch;
 
     return name_decode(prefix, name, strlen(name), &its_uid, &its_epoch) != 0 || its_uid != uid;
 }
 
-/* The errors by which services say "not found" (getpwnam(3)). */
-static bool is_absent(int r)
+bool collide_name(const char *prefix, const struct collide_uid *q, char *ret)
 {
-    return r == 0 || r == ENOENT || r == ESRCH || r == EBADF || r == EPERM;
+    if (!q->epoch || !name_prefix_valid(prefix))
+        return false;
+    (void)name_encode(prefix, q->uid, q->epoch, ret);
+    return true;
 }
 
-static void user_look(const char *prefix, const struct collide_uid *q, const char *name,
-                      struct collide_answer *ret)
+static void member_look(const char *prefix, const struct collide_uid *q, struct collide_answer *ret)
 {
-    struct passwd entry, *found = NULL;
-    int r = getpwuid_r(q->uid, &entry, entry_bytes, sizeof(entry_bytes), &found);
-
-    if (found && is_foreign(prefix, found->pw_name, q->uid))
-        collide_add(ret, q->uid, REASON_ACCOUNT, false, "user %s has it", found->pw_name);
-    else if (!found && !is_absent(r))
-        collide_add(ret, q->uid, REASON_SCAN_FAILED, false, "users: %s", err_text(r));
-    if (!name)
-        return;
-    r = getpwnam_r(name, &entry, entry_bytes, sizeof(entry_bytes), &found);
-    if (found && found->pw_uid != q->uid)
-        collide_add(ret, q->uid, REASON_ACCOUNT, false, "%s is a user of another id", name);
-    else if (!found && !is_absent(r))
-        collide_add(ret, q->uid, REASON_SCAN_FAILED, false, "users: %s", err_text(r));
-}
-
-static void group_look(const char *prefix, const struct collide_uid *q, const char *name,
-                       struct collide_answer *ret)
-{
-    struct group entry, *found = NULL;
-    int r = getgrgid_r(q->uid, &entry, entry_bytes, sizeof(entry_bytes), &found);
-
-    if (found && is_foreign(prefix, found->gr_name, q->uid))
-        collide_add(ret, q->uid, REASON_GROUP, false, "group %s has it", found->gr_name);
-    else if (!found && !is_absent(r))
-        collide_add(ret, q->uid, REASON_SCAN_FAILED, false, "groups: %s", err_text(r));
-    if (!name)
-        return;
-    r = getgrnam_r(name, &entry, entry_bytes, sizeof(entry_bytes), &found);
-    if (found && found->gr_gid != q->uid)
-        collide_add(ret, q->uid, REASON_GROUP, false, "%s is a group of another id", name);
-    else if (!found && !is_absent(r))
-        collide_add(ret, q->uid, REASON_SCAN_FAILED, false, "groups: %s", err_text(r));
-}
-
-static void member_look(const struct collide_uid *q, const char *name, struct collide_answer *ret)
-{
+    char name[NAME_BUF];
     gid_t groups[GROUPS_MAX];
     int n = GROUPS_MAX;
 
+    if (!collide_name(prefix, q, name))
+        return;
     if (getgrouplist(name, q->uid, groups, &n) < 0)
         n = GROUPS_MAX;
     for (int i = 0; i < n; i++)
@@ -207,21 +168,13 @@ static void member_look(const struct collide_uid *q, const char *name, struct co
         }
 }
 
-static void uid_look(const char *prefix, const struct collide_uid *q, struct collide_answer *ret)
+static void uids_look(const struct collide_question *q, struct collide_answer *ret)
 {
-    char name[NAME_BUF];
-    const char *named = NULL;
-
-    if (q->epoch && name_prefix_valid(prefix)) {
-        (void)name_encode(prefix, q->uid, q->epoch, name);
-        named = name;
-    }
-    if (asks[DB_PASSWD])
-        user_look(prefix, q, named, ret);
-    if (asks[DB_GROUP])
-        group_look(prefix, q, named, ret);
-    if (named && (asks[DB_INITGROUPS] || asks[DB_GROUP]))
-        member_look(q, named, ret);
+    collide_services_ask(services[DB_PASSWD], false, q, ret);
+    collide_services_ask(services[DB_GROUP], true, q, ret);
+    for (uint32_t i = 0; i < q->n && i < COLLIDE_UIDS_MAX; i++)
+        if (*services[DB_INITGROUPS] || *services[DB_GROUP])
+            member_look(q->prefix, &q->uids[i], ret);
 }
 
 /* ---- by range ---- */
@@ -234,7 +187,7 @@ static void users_list(const char *prefix, uint32_t first, uint32_t last,
     setpwent();
     while ((entry = getpwent()))
         if (entry->pw_uid >= first && entry->pw_uid <= last &&
-            is_foreign(prefix, entry->pw_name, entry->pw_uid))
+            collide_is_foreign(prefix, entry->pw_name, entry->pw_uid))
             collide_add(ret, entry->pw_uid, REASON_ACCOUNT, false, "user %s has it",
                         entry->pw_name);
     endpwent();
@@ -248,7 +201,7 @@ static void groups_list(const char *prefix, uint32_t first, uint32_t last,
     setgrent();
     while ((entry = getgrent()))
         if (entry->gr_gid >= first && entry->gr_gid <= last &&
-            is_foreign(prefix, entry->gr_name, entry->gr_gid))
+            collide_is_foreign(prefix, entry->gr_name, entry->gr_gid))
             collide_add(ret, entry->gr_gid, REASON_GROUP, false, "group %s has it", entry->gr_name);
     endgrent();
 }
@@ -327,16 +280,15 @@ void collide_ask(const struct collide_question *q, const struct collide_files *f
     *ret = (struct collide_answer){.serial = q->serial};
     files_list(q, files, ret);
     if (q->kind == COLLIDE_UIDS) {
-        for (uint32_t i = 0; i < q->n && i < COLLIDE_UIDS_MAX; i++) {
+        for (uint32_t i = 0; i < q->n && i < COLLIDE_UIDS_MAX; i++)
             records_look(files, q->uids[i].uid, ret);
-            uid_look(q->prefix, &q->uids[i], ret);
-        }
+        uids_look(q, ret);
         return;
     }
     collide_maps(q->uids[0].uid, q->uids[1].uid, files, ret);
-    if (q->kind == COLLIDE_RANGE && asks[DB_PASSWD])
+    if (q->kind == COLLIDE_RANGE && *services[DB_PASSWD])
         users_list(q->prefix, q->uids[0].uid, q->uids[1].uid, ret);
-    if (q->kind == COLLIDE_RANGE && asks[DB_GROUP])
+    if (q->kind == COLLIDE_RANGE && *services[DB_GROUP])
         groups_list(q->prefix, q->uids[0].uid, q->uids[1].uid, ret);
 }
 

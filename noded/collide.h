@@ -13,9 +13,10 @@
 
 #include "map/name.h"
 
-#define COLLIDE_UIDS_MAX    256 /* in one question; each has at most one answer */
-#define COLLIDE_ANSWERS_MAX 256
-#define COLLIDE_DETAIL_MAX  96
+#define COLLIDE_UIDS_MAX     256 /* in one question; each has at most one answer */
+#define COLLIDE_ANSWERS_MAX  256
+#define COLLIDE_DETAIL_MAX   96
+#define COLLIDE_SERVICES_MAX 256 /* bytes of the services of a database */
 
 enum collide_kind {
     COLLIDE_UIDS = 1, /* each uid, its gid, and the name that epoch gives it (epoch 0: no name) */
@@ -69,7 +70,15 @@ void collide_ask(const struct collide_question *question, const struct collide_f
 /* The part of it that reads id maps and login.defs. */
 void collide_maps(uint32_t first, uint32_t last, const struct collide_files *files,
                   struct collide_answer *ret);
-/* A second finding about the same uid is left out. */
+/* Users, or groups, of each uid, asked of each of these services (as collide_services gives them). One that is not installed
+ * has nobody; one that does not answer may have anybody: REASON_SCAN_FAILED. */
+void collide_services_ask(const char *services, bool groups,
+                          const struct collide_question *question, struct collide_answer *ret);
+/* Whether another service than ours answered by that name: nss-systemd shows our own leases, too. */
+bool collide_is_foreign(const char *prefix, const char *name, uint32_t uid);
+/* The name that is asked about; ret: NAME_BUF bytes. false = none is. */
+bool collide_name(const char *prefix, const struct collide_uid *q, char *ret);
+/* A second finding about the same uid is left out; but who has it says more than that somebody was not to be asked. */
 void collide_add(struct collide_answer *answer, uint32_t uid, unsigned reason, bool whole,
                  const char *format, ...) __attribute__((format(printf, 5, 6)));
 

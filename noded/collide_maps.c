@@ -13,16 +13,20 @@
 void collide_add(struct collide_answer *answer, uint32_t uid, unsigned reason, bool whole,
                  const char *format, ...)
 {
-    struct collide_found *found;
+    struct collide_found *found = NULL;
     va_list args;
 
-    for (uint32_t i = 0; i < answer->n; i++)
+    for (uint32_t i = 0; !found && i < answer->n; i++)
         if (answer->found[i].uid == uid && answer->found[i].whole == whole)
-            return;
-    answer->total++;
-    if (answer->n == COLLIDE_ANSWERS_MAX)
+            found = &answer->found[i];
+    if (found && (found->reason != REASON_SCAN_FAILED || reason == REASON_SCAN_FAILED))
         return;
-    found = &answer->found[answer->n++];
+    if (!found) {
+        answer->total++;
+        if (answer->n == COLLIDE_ANSWERS_MAX)
+            return;
+        found = &answer->found[answer->n++];
+    }
     *found = (struct collide_found){.uid = uid, .reason = reason, .whole = whole};
     va_start(args, format);
     (void)vsnprintf(found->detail, sizeof(found->detail), format, args);

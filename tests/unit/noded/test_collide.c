@@ -270,6 +270,60 @@ static void collide_process_answers_until_its_socket_ends(void **state)
     assert_int_equal(status, 0);
 }
 
+/* In a process of its own, as services are configured for good. */
+static void ask_services(struct fixture *f, const char *nsswitch)
+{
+    int sockets[2], status;
+    pid_t pid;
+
+    put(f->nsswitch, nsswitch);
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sockets), 0);
+    pid = fork();
+    if (pid == 0) {
+        (void)close(sockets[0]);
+        collide_serve(sockets[1], &f->files);
+        _exit(0);
+    }
+    (void)close(sockets[1]);
+    send_question(sockets[0], &f->question);
+    assert_true(recv(sockets[0], &f->answer, sizeof(f->answer), 0) > 0);
+    (void)close(sockets[0]);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
+/* FIRST is nobody's, LAST is xceup's. */
+static void collide_service_that_is_down_may_have_anybody(void **state)
+{
+    static const struct {
+        const char *nsswitch;
+        uint32_t n;
+        enum reason of_first, of_last;
+    } cases[] = {
+        {"passwd: xceup\n", 1, 0, REASON_ACCOUNT},
+        {"group: xceup\n", 1, 0, REASON_GROUP},
+        {"passwd: files xcenone xceup\ngroup: xcenone\n", 1, 0, REASON_ACCOUNT},
+        {"passwd: xcedown\n", 2, REASON_SCAN_FAILED, REASON_SCAN_FAILED},
+        {"group: xcedown\n", 2, REASON_SCAN_FAILED, REASON_SCAN_FAILED},
+        {"passwd: xcedown xceup\n", 2, REASON_SCAN_FAILED, REASON_ACCOUNT},
+        {"passwd: xceup xcedown\n", 2, REASON_SCAN_FAILED, REASON_ACCOUNT},
+        {"passwd: xcedown\ngroup: xceup\n", 2, REASON_SCAN_FAILED, REASON_GROUP},
+    };
+    struct fixture *f = *state;
+
+    f->question = (struct collide_question){
+        .kind = COLLIDE_UIDS, .n = 2, .prefix = "xce-", .uids = {{FIRST, 0}, {LAST, 0}}};
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        enum reason of_first = 0, of_last = 0;
+        ask_services(f, cases[i].nsswitch);
+        for (uint32_t j = 0; j < f->answer.n; j++)
+            *(f->answer.found[j].uid == FIRST ? &of_first : &of_last) = f->answer.found[j].reason;
+        assert_int_equal(f->answer.n, cases[i].n);
+        assert_int_equal(of_first, cases[i].of_first);
+        assert_int_equal(of_last, cases[i].of_last);
+    }
+}
+
 int main(void)
 {
 #define COLLIDE_TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
@@ -283,6 +337,7 @@ int main(void)
         COLLIDE_TEST(collide_uid_with_a_static_record_is_found),
         COLLIDE_TEST(collide_services_leave_ours_out),
         COLLIDE_TEST(collide_process_answers_until_its_socket_ends),
+        COLLIDE_TEST(collide_service_that_is_down_may_have_anybody),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
