@@ -109,8 +109,21 @@ static void stage_settle(struct sweep *s, unsigned stage)
     }
 }
 
+/* Whether something runs that came after the first look: it may have made files behind the walk. Nothing is killed before it
+ * has been looked for, or it would be gone unseen. What is found stays in the findings. */
+static bool runs_again(struct sweep *s)
+{
+    size_t mark = s->n_findings;
+
+    s->remove = false;
+    round_run(s, SWEEP_RUNNING);
+    s->remove = true;
+    round_run(s, SWEEP_RUNNING);
+    return found_since(s, mark);
+}
+
 /* Processes make files and may come out of nowhere while files are walked, so the last look is at what runs: only if that
- * finds nothing new does the whole stand as of one time. */
+ * finds nothing does the whole stand as of one time. */
 void sweep_run(struct sweep *s, unsigned stages)
 {
     if (stages & SWEEP_SLICES)
@@ -118,18 +131,13 @@ void sweep_run(struct sweep *s, unsigned stages)
     if (!(stages & (SWEEP_RUNNING | SWEEP_LYING)))
         return;
     for (int turn = 0; turn < TURNS_MAX; turn++) {
-        uint64_t removed;
         s->n_findings = 0;
         s->overflow = false;
         if (stages & SWEEP_RUNNING)
             stage_settle(s, SWEEP_RUNNING);
         if (stages & SWEEP_LYING)
             stage_settle(s, SWEEP_LYING);
-        if (!s->remove || !(stages & SWEEP_RUNNING))
-            break;
-        removed = s->n_removed;
-        stage_settle(s, SWEEP_RUNNING);
-        if (s->n_removed == removed)
+        if (!s->remove || !(stages & SWEEP_RUNNING) || !runs_again(s))
             break;
     }
 }

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -353,6 +354,102 @@ static void acl_of_wrong_form_is_left_alone(void **state)
     assert_int_equal(acl_strip(&sweep, value, &len, &first), 0);
 }
 
+/* Something of others in the last root tells that the walk has been through the first: what has made a file there and runs
+ * on is planted behind each walk that found nothing, so many times. */
+struct behind {
+    struct fixture *f;
+    const char *roots[3];
+    char first[96], last[96], file[112];
+    int times, n_planted;
+    pid_t pids[8];
+};
+
+static int behind_go[2], behind_came[2];
+
+/* Waits, as root, to be let in: the walk has threads, and what one of these plants ends with it. */
+static void become_when_told(uint32_t id)
+{
+    char c;
+
+    fixture_ready();
+    if (read(behind_go[0], &c, 1) != 1 || setresgid(id, id, id) < 0 || setresuid(id, id, id) < 0 ||
+        write(behind_came[1], &c, 1) != 1)
+        _exit(99);
+}
+
+static bool behind_has(uint32_t id, void *arg)
+{
+    struct behind *b = arg;
+    char c = 0;
+
+    if (id == b->f->uids[1] && b->f->sweep.n_findings == 0 && b->n_planted < b->times) {
+        fixture_file(b->file, b->f->uids[0], b->f->uids[0], 0600);
+        assert_int_equal(write(behind_go[1], &c, 1), 1);
+        assert_int_equal(read(behind_came[0], &c, 1), 1);
+        b->n_planted++;
+    }
+    return id == b->f->uids[0];
+}
+
+static void behind_run(struct fixture *f, struct behind *b, int times)
+{
+    char path[112];
+    int n_alive = 0;
+
+    *b = (struct behind){.f = f, .roots = {b->first, b->last, NULL}, .times = times};
+    (void)snprintf(b->first, sizeof(b->first), "%s/first", f->dir);
+    (void)snprintf(b->last, sizeof(b->last), "%s/last", f->dir);
+    (void)snprintf(b->file, sizeof(b->file), "%s/behind", b->first);
+    (void)snprintf(path, sizeof(path), "%s/other", b->last);
+    fixture_folder(b->first, 0, 0, 0755);
+    fixture_folder(b->last, 0, 0, 0755);
+    fixture_file(path, f->uids[1], 0, 0600);
+    f->places.roots = b->roots;
+    f->sweep.ids = (struct sweep_ids){f->uids[0], f->uids[1], behind_has, b};
+    assert_return_code(pipe2(behind_go, O_CLOEXEC), errno);
+    assert_return_code(pipe2(behind_came, O_CLOEXEC), errno);
+    for (int i = 0; i < times; i++)
+        b->pids[i] = fixture_plant(become_when_told, f->uids[0]);
+    sweep_run(&f->sweep, SWEEP_RUNNING | SWEEP_LYING);
+    for (int i = 0; i < times; i++)
+        n_alive += fixture_alive(b->pids[i]);
+    for (int i = 0; i < times; i++) {
+        (void)kill(b->pids[i], SIGKILL);
+        assert_int_equal(fixture_reap(b->pids[i]), SIGKILL);
+    }
+    assert_int_equal(n_alive, times - b->n_planted);
+    for (int i = 0; i < 2; i++) {
+        (void)close(behind_go[i]);
+        (void)close(behind_came[i]);
+    }
+}
+
+static void files_made_behind_the_walk_are_removed(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    struct behind b;
+
+    behind_run(f, &b, 1);
+    assert_int_equal(b.n_planted, 1);
+    fixture_assert_clean(f);
+    assert_false(fixture_exists(b.file));
+}
+
+static void files_made_behind_each_walk_are_dirty(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    const struct sweep_finding *finding;
+    struct behind b;
+
+    f->sweep.n_uids = 0; /* one by one */
+    behind_run(f, &b, 8);
+    assert_true(fixture_exists(b.file));
+    finding = sweep_verdict(&f->sweep, f->uids[0]);
+    assert_non_null(finding);
+    assert_int_equal(finding->reason, REASON_PROCESS);
+    assert_null(sweep_verdict(&f->sweep, f->uids[1]));
+}
+
 int main(void)
 {
 #define SWEEP_TEST(fn) cmocka_unit_test_setup_teardown(fn, fixture_setup, fixture_teardown)
@@ -369,6 +466,8 @@ int main(void)
         SWEEP_TEST(files_of_great_depth_are_removed),
         SWEEP_TEST(files_below_deep_folders_of_others_are_removed),
         SWEEP_TEST(files_access_lists_lose_the_uid),
+        SWEEP_TEST(files_made_behind_the_walk_are_removed),
+        SWEEP_TEST(files_made_behind_each_walk_are_dirty),
         SWEEP_TEST(files_absent_root_is_empty_unreadable_one_is_dirty),
         cmocka_unit_test(acl_of_wrong_form_is_left_alone),
     };
