@@ -196,7 +196,7 @@ static void init_small(void)
 static void peer_has_so_many_calls_open(void **state)
 {
     void *inflater = NULL;
-    struct raw raws[2];
+    struct raw raws[3];
 
     (void)state;
     init_small();
@@ -211,16 +211,16 @@ static void peer_has_so_many_calls_open(void **state)
     assert_int_equal(kit.n_calls, SMALL / 4096);
     raw_inflater_free(inflater);
     /* Another's does not care, and with its end one has room again. */
-    hello(&raws[1], &bob);
-    assert_true(raw_request(&raws[1], 1, 0, "/k/bidi"));
+    hello(&raws[2], &bob);
+    assert_true(raw_request(&raws[2], 1, 0, "/k/bidi"));
     (void)kit_call(&kit, SMALL / 4096 + 1);
     grpc_call_finish(kit.calls[0].grpc, GRPC_OK, NULL);
     kit_until(&kit, kit.calls[0].n_end);
     kit_elapse(&kit, 20);
     assert_true(raw_request(&raws[0], 1003, 0, "/k/bidi"));
     (void)kit_call(&kit, SMALL / 4096 + 2);
-    raw_close(&raws[0]);
-    raw_close(&raws[1]);
+    for (int i = 0; i < 3; i++)
+        raw_close(&raws[i]);
     kit_done(&kit);
 }
 
