@@ -119,6 +119,12 @@ static void settle(void *arg)
 
 /* ---- what leased says ---- */
 
+/* The map holds the leases that have a name. What is retired, and that leased has seen a proof, it does not hold. */
+static bool list_wanted(const struct noded *n)
+{
+    return !n->had_session && (n->list_wanted || !n->clean_start);
+}
+
 static void op_hello(struct session_hello *ret, void *arg)
 {
     struct noded *n = arg;
@@ -130,6 +136,7 @@ static void op_hello(struct session_hello *ret, void *arg)
         .clean_start = n->clean_start || n->had_session,
         .mirror_own = n->settings->mirror == MIRROR_OWN,
         .resume = n->complete ? n->revision : 0,
+        .list = list_wanted(n),
         .incarnation = n->incarnation,
         .incarnation_len = n->complete ? n->incarnation_len : 0,
     };
@@ -469,7 +476,8 @@ static void clean_take(struct noded *n)
     auto_free char *text = NULL;
 
     n->clean_start = fs_read_file(AT_FDCWD, n->clean_path, 64, &text, NULL) == 0 &&
-                     strcmp(text, n->boot_id) == 0;
+                     strncmp(text, n->boot_id, strlen(n->boot_id)) == 0;
+    n->list_wanted = n->clean_start && strcmp(text, n->boot_id) != 0;
     if (unlink(n->clean_path) == 0)
         (void)fs_sync_parent(AT_FDCWD, n->clean_path);
 }
@@ -637,15 +645,20 @@ static void run(struct noded *n)
     loop_run(n->loop);
 }
 
-/* In order: what the map and the disk hold is all there is, and the next one may say so. */
+/* In order: what the map and the disk hold is all there is, and the next one may say so. If it is not all (what has retired
+ * is not looked through yet), leased is asked for the rest. */
 static void leave_in_order(struct noded *n)
 {
-    struct state_counts counts;
+    char text[FS_ID_BUF + 8];
 
-    state_count(n->state, &counts);
     node_map_close(n->map, true);
     n->map = NULL;
-    if (fs_write_file(AT_FDCWD, n->clean_path, n->boot_id, strlen(n->boot_id), 0600) < 0)
+    /* leased has not heard yet that the one before us did not end so. */
+    if (!n->clean_start && !n->had_session)
+        return;
+    (void)snprintf(text, sizeof(text), "%s%s", n->boot_id,
+                   n->retired.n || list_wanted(n) ? " list" : "");
+    if (fs_write_file(AT_FDCWD, n->clean_path, text, strlen(text), 0600) < 0)
         log_warning(NULL, "%s: cannot be written: the next start counts as one after a crash",
                     n->clean_path);
 }

@@ -24,6 +24,7 @@ struct pass {
     uint32_t *retired; /* sorted */
     struct sweep_list retired_list;
     size_t n_taken;               /* of the list of retired ones */
+    bool retired_wait;            /* some, for the check of their pool */
     struct state_epoch *suspects; /* sorted */
     size_t n_suspects;
     struct verdicts found; /* what of each suspect, for the report */
@@ -247,7 +248,8 @@ static void looked(int r, void *arg)
     struct noded *n = p->n;
 
     noded_offload_done(n);
-    p->clean = r == 0 && !n->guarder.map.unsure && !p->look.overflow && !p->lying.overflow;
+    p->clean = r == 0 && !n->guarder.map.unsure && !p->look.overflow && !p->lying.overflow &&
+               !p->retired_wait;
     p->suspects = mem_must_calloc(p->look.n_findings + 1, sizeof(*p->suspects));
     p->numbers = mem_must_calloc(p->look.n_findings + 1, sizeof(*p->numbers));
     for (size_t i = 0; i < p->look.n_findings; i++)
@@ -290,12 +292,13 @@ static bool is_retired(uint32_t id, void *arg)
     return sweep_list_has(id, &p->retired_list) && !node_map_here(&p->n->guarder.map, id);
 }
 
-/* Those of guarded pools that nobody has taken back meanwhile. */
+/* Those of guarded pools that nobody has taken back meanwhile. A pool that is not checked yet may be guarded soon: until then
+ * no pass is clean. */
 static void retired_take(struct pass *p)
 {
     struct noded *n = p->n;
     struct uid_list *list = &n->retired;
-    size_t kept = 0;
+    size_t kept = 0, taken = 0;
 
     if (list->n == 0)
         return;
@@ -305,18 +308,21 @@ static void retired_take(struct pass *p)
         uint32_t uid = list->items[i].uid;
         enum state_standing standing = state_standing(n->state, uid);
         const struct state_pool *pool = state_pool_of(n->state, uid);
-        if ((kept && p->retired[kept - 1] == uid) || standing == STANDS_HERE ||
-            standing == STANDS_SWEPT || !pool || pool->check != POOL_PASSED)
+        if ((kept && list->items[kept - 1].uid == uid) || standing == STANDS_HERE ||
+            standing == STANDS_SWEPT || !pool || pool->check == POOL_FAILED)
             continue;
-        list->items[kept] = list->items[i];
-        p->retired[kept++] = uid;
+        list->items[kept++] = list->items[i];
+        if (pool->check == POOL_PASSED)
+            p->retired[taken++] = uid;
+        else
+            p->retired_wait = true;
     }
     list->n = p->n_taken = kept;
-    p->retired_list = (struct sweep_list){p->retired, kept};
-    if (kept)
+    p->retired_list = (struct sweep_list){p->retired, taken};
+    if (taken)
         p->lying = (struct sweep){
             .places = &n->guarder.places,
-            .ids = {p->retired[0], p->retired[kept - 1], is_retired, p},
+            .ids = {p->retired[0], p->retired[taken - 1], is_retired, p},
         };
 }
 

@@ -102,6 +102,7 @@ struct noded {
     bool complete; /* the state holds all up to revision: a resume is possible */
     bool listing;  /* a full list is coming in */
     bool clean_start;
+    bool list_wanted; /* the one before ended in order, but knew something that is not in the map */
     int64_t heard_ms, started_ms; /* boot time */
     /* noded_incarnation.c: states that leased had, the last is the present one */
     char incarnations[INCARNATIONS_MAX][2 * SESSION_INCARNATION_MAX + 1];
@@ -252,7 +253,8 @@ void noded_op_sweep(const struct state_epoch *uids, size_t n, bool again, void *
 int64_t noded_sweep_next_ms(const struct noded *n);
 /* Get a looker ready for its next job. */
 void noded_looker_ready(struct noded *n, struct looker *looker);
-/* Sweep uids that nobody has, once the name services say again that it is so: done(found, arg) from the loop. false = the sweeper is busy. */
+/* Sweep uids that nobody has, once the name services say again that it is so: done(found, arg) from the loop.
+ * false = the sweeper is busy. */
 bool noded_sweep_free(struct noded *n, const struct state_epoch *uids, size_t n_uids,
                       void (*done)(struct noded *n, const struct verdicts *dirty));
 

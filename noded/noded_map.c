@@ -72,6 +72,9 @@ void noded_map_shape(struct noded *n)
     if (r == 0 && n->map_failing)
         log_notice(LOG_FIELDS(.message_id = LOG_ID_DISK), "%s: there is room again", n->map_path);
     n->map_failing = r < 0;
+    /* The first map comes after the first word of leased. */
+    if (r == 0 && n->incarnation_len)
+        node_map_incarnation(n->map, n->incarnation, n->incarnation_len);
     if (r == 0 && n->map_missed) {
         n->map_missed = false;
         n->complete = false;

@@ -302,6 +302,7 @@ static void hello_send(struct session *s)
     hello.boot_id = (ProtobufCBinaryData){strlen(h.boot_id), (uint8_t *)(uintptr_t)h.boot_id};
     hello.clean_start = h.clean_start;
     hello.resume = h.resume;
+    hello.list = h.list;
     hello.mirror_own = h.mirror_own;
     hello.incarnation = (ProtobufCBinaryData){h.incarnation_len,
                                               (uint8_t *)(uintptr_t)h.incarnation};

@@ -24,6 +24,7 @@ struct session_hello {
     bool clean_start;
     bool mirror_own;
     uint64_t resume; /* revision up to which all is known here; 0 = nothing */
+    bool list;       /* all is to be told nevertheless */
     const uint8_t *incarnation;
     size_t incarnation_len;
 };

@@ -42,6 +42,7 @@ struct session {
     struct beat beat;
     uint64_t resume;
     bool mirror_own, same_incarnation;
+    bool list_wanted;
     bool epochs_asked, epochs_told; /* in this session */
     uint64_t n_epochs;              /* reported in it */
     uint64_t looked;                /* version of the look-ahead sent last */
@@ -225,7 +226,7 @@ static int subscribe(struct session *session, bool *ret_full)
 {
     const struct hub_filter filter = {.node = session->mirror_own ? session->node : NULL,
                                       .concerns = session->node};
-    bool resumes = session->resume && session->same_incarnation &&
+    bool resumes = session->resume && !session->list_wanted && session->same_incarnation &&
                    hub_keeps(session->service->deps.hub, session->resume);
 
     *ret_full = session->listing = !resumes;
@@ -352,6 +353,7 @@ static void said_hello(struct session *session, const Xce__V1__Hello *hello)
     memcpy(session->node, hello->node.data, hello->node.len);
     session->node[hello->node.len] = '\0';
     session->resume = hello->resume;
+    session->list_wanted = hello->list;
     session->mirror_own = hello->mirror_own;
     session->same_incarnation = hello->incarnation.len == 16 &&
                                 !memcmp(hello->incarnation.data, incarnation, 16);

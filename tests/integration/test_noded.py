@@ -253,10 +253,11 @@ class NodedTest(unittest.TestCase):
 
     # ---- other people's accounts ----
 
-    def start_with_passwd(self):
+    def start_with_passwd(self, copy=None):
         """noded sees an /etc/passwd of its own; the path of it."""
-        copy = os.path.join(self.leased.folder, "passwd")
-        subprocess.run(["cp", "/etc/passwd", copy], check=True)
+        if copy is None:
+            copy = os.path.join(self.leased.folder, "passwd")
+            subprocess.run(["cp", "/etc/passwd", copy], check=True)
         self.noded.start(prefix=["unshare", "-m", "sh", "-c", "mount --bind %s /etc/passwd && exec \"$@\"" % copy, "sh"])
         return copy
 
@@ -414,6 +415,54 @@ class NodedTest(unittest.TestCase):
         self.noded.start()
         self.killed(child)
         self.free(lease)
+
+    def test_stray_of_a_clean_lease_is_told_after_a_death(self):
+        """Who comes after knows that leased has its proof: what runs then takes that back."""
+        self.begin(cooldown_ms=60000)
+        lease = self.acquire()
+        self.client.release(lease)
+        peer.until(lambda: self.lease(lease).state == self.m["lease"].LEASE_STATE_COOLING, what="clean")
+        self.passes()  # all that is known by now is in the map
+        self.noded.kill()
+        said = len(self.noded.said())
+        self.noded.start()
+        peer.until(lambda: "session 2" in self.noded.said()[said:], what="the next session")
+        self.ready()
+
+        def is_told():
+            self.killed(self.run_as(lease.uid, "sleep", "1000"))
+            return "stray: process" in self.noded.said()[said:]
+        peer.until(is_told, what="a stray to be told")  # the first may be part of a sweep that goes on
+
+    def test_what_has_retired_is_looked_through_after_a_death(self):
+        """Also while the name services do not say yet whether its pool is guarded."""
+        passwd = self.start_with_passwd()
+        self.client.create_pool(first=FIRST, count=COUNT, cooldown_ms=1000, ready_timeout_ms=8000)
+        self.ready()
+        with open(passwd, "a") as f:
+            f.write("bob:x:%d:%d::/:/bin/sh\n" % (OTHER + 7, OTHER + 7))
+        self.client.create_pool(name=b"other", first=OTHER, count=COUNT, cooldown_ms=1000, ready_timeout_ms=8000)
+        peer.until(lambda: "overlaps what this machine has" in self.noded.said(), what="the other pool's check")
+        stranger = self.run_as(OTHER + 8, "sleep", "1000")  # of a pool that is not guarded: no pass is clean
+        lease = self.acquire(pool=b"main")
+        self.client.release(lease)
+        peer.until(lambda: self.noded.record(lease.uid)[1] == 0, what="noded to know that it has retired")
+        self.noded.kill()
+        path = "/tmp/xce-test-noded.%d" % lease.uid
+        with open(path, "w"):
+            os.chown(path, lease.uid, lease.uid)
+        self.addCleanup(lambda: os.path.exists(path) and os.unlink(path))
+        stranger.kill()
+        stranger.wait()
+        fifo = os.path.join(self.leased.folder, "passwd-fifo")
+        os.mkfifo(fifo)
+        self.start_with_passwd(fifo)
+        with self.assertRaises(AssertionError):
+            peer.until(lambda: self.lease(lease) is None, seconds=3, what="nothing: it must not be free")
+        subprocess.run(["nsenter", "-m", "-t", str(self.noded.process.pid), "umount", "-l", "/etc/passwd"], check=True)
+        os.close(os.open(fifo, os.O_WRONLY))  # who waits for it gets an end
+        self.free(lease, 40)
+        self.assertFalse(os.path.exists(path))
 
     def rename(self, name):
         """The same machine under another name, as an administrator would: stop, noded.conf, start."""
