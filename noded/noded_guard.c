@@ -114,9 +114,13 @@ static void ended(int r, void *arg)
         uint32_t uid = p->numbers[i];
         const struct state_verdict *v = verdicts_of(&p->found, uid);
         const struct sweep_finding *left = sweep_verdict(&p->end, uid);
-        if (state_standing(n->state, uid) == STANDS_SWEPT)
-            continue; /* the sweep tells */
-        if (only_lay(p, uid)) {
+        bool lay = only_lay(p, uid);
+        if (state_standing(n->state, uid) == STANDS_SWEPT) { /* the sweep tells */
+            if (!lay)
+                state_stray(n->state, uid, REASON_PROCESS, v ? v->detail : left->detail);
+            continue;
+        }
+        if (lay) {
             log_info(LOG_FIELDS(.uid = uid), "%s of a failed unit with the uid, which is not here",
                      left ? "can not reset the state" : "reset the state");
             continue;

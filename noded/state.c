@@ -471,6 +471,20 @@ void state_swept(struct state *state, const struct state_verdict *dirty, size_t 
     swept_batch(state, state->sweeps.n_running ? &state->sweeps : &state->sweeps_again, dirty, n);
 }
 
+/* It may have left something where the sweep had been already: what was found, or is being found, is not the last word. What
+ * is dirty is swept again anyway. */
+static void stray_of_swept(struct state *state, struct slot *slot,
+                           const struct state_verdict *about)
+{
+    if (slot->sweep != STEP_BAD)
+        slot_want_sweep(state, slot);
+    if (slot->said != SAY_CLEAN)
+        return;
+    slot->said = SAY_NOTHING;
+    if (state->in_session)
+        state->ops.say(SAY_STRAY, about, state->arg);
+}
+
 void state_stray(struct state *state, uint32_t uid, unsigned reason, const char *detail)
 {
     struct seen *seen = table_find(&state->table, uid);
@@ -478,9 +492,11 @@ void state_stray(struct state *state, uint32_t uid, unsigned reason, const char 
     enum state_standing standing = slot_standing(slot);
     struct state_verdict about = {uid, slot ? slot->epoch : 0, reason, detail};
 
-    /* Not admitted yet: vetting judges it. Still being swept: it is part of that. */
+    if (standing == STANDS_SWEPT)
+        stray_of_swept(state, slot, &about);
     if (standing == STANDS_HERE || standing == STANDS_SWEPT)
         return;
+    /* Not admitted yet: vetting judges it. */
     if (slot && slot->member && !slot->closed && !slot->admitted)
         return;
     if (state->in_session)

@@ -259,6 +259,52 @@ static void state_ready_waits_for_disk_and_vetting_in_either_order(void **state)
     expect(f, "set 0/1 1 member; READY 0/1;");
 }
 
+/* What ran while it was swept, or since, may have left something where the sweep had been. */
+static void state_stray_of_what_is_swept_is_swept_for_again(void **state)
+{
+    struct fixture *f = *state;
+
+    session(f, true);
+    make_here(f, 0, 1);
+    shows(f, 0, 1, STATE_DRAINING, PROOF_NONE);
+    expect(f, "close 0/1; set 0/1 3 member closed; persist 0/1c; sweep 0/1c;");
+    state_stray(f->state, UID, REASON_PROCESS, "while it runs");
+    expect(f, "");
+    swept(f);
+    expect(f, "sweep 0/1c;");
+    swept(f);
+    state_stray(f->state, UID, REASON_PROCESS, "while it is not on disk");
+    expect(f, "sweep 0/1c;");
+    state_persisted(f->state, 0);
+    expect(f, "");
+    swept(f);
+    expect(f, "CLEAN 0/1;");
+    /* leased may have it already: it is taken back. */
+    state_stray(f->state, UID, REASON_PROCESS, "when it was said");
+    expect(f, "STRAY 0/1 process; sweep 0/1c;");
+    swept(f);
+    expect(f, "CLEAN 0/1;");
+    shows(f, 0, 1, STATE_COOLING, PROOF_CLEAN);
+    expect(f, "set 0/1 5 member closed;");
+}
+
+static void state_stray_of_what_is_dirty_waits_with_it(void **state)
+{
+    struct fixture *f = *state;
+
+    session(f, true);
+    make_here(f, 0, 1);
+    shows(f, 0, 1, STATE_DRAINING, PROOF_NONE);
+    expect(f, "close 0/1; set 0/1 3 member closed; persist 0/1c; sweep 0/1c;");
+    state_persisted(f->state, 0);
+    swept_dirty(f, 0, 1, REASON_FILE);
+    expect(f, "DIRTY 0/1 file;");
+    state_stray(f->state, UID, REASON_PROCESS, "x");
+    expect(f, "");
+    elapse(f, 1000);
+    expect(f, "sweep again 0/1c;");
+}
+
 static void state_older_epoch_is_refused(void **state)
 {
     struct fixture *f = *state;
@@ -779,6 +825,8 @@ int main(void)
         STATE_TEST(state_lease_lives_and_ends),
         STATE_TEST(state_ready_waits_for_disk_and_vetting_in_either_order),
         STATE_TEST(state_older_epoch_is_refused),
+        STATE_TEST(state_stray_of_what_is_swept_is_swept_for_again),
+        STATE_TEST(state_stray_of_what_is_dirty_waits_with_it),
         STATE_TEST(state_epoch_of_the_disk_counts_after_a_restart),
         STATE_TEST(state_bad_vetting_refuses_and_is_swept),
         STATE_TEST(state_no_room_refuses),
