@@ -104,6 +104,8 @@ static void owe(struct fsm *fsm, struct lease *lease, struct node *node)
             m = lease_add_member(fsm, lease, node);
             lease_member(lease, m)->released = true;
             lease_count_owed(lease);
+        } else if (lease->pub.members[m].proof == PROOF_FENCED) {
+            lease_set_proof(fsm, lease, m, PROOF_PENDING, NULL, NULL);
         }
     } else {
         if (m == NO_SLOT)
@@ -128,8 +130,9 @@ static void owe_all(struct fsm *fsm, struct oath *oath, struct node *node)
     }
     for (size_t i = 0; i < oath->n_uids; i++) {
         struct lease *lease = lease_of_uid(fsm, oath->uids[i]);
+        uint32_t m = lease ? lease_member_index(lease, node) : NO_SLOT;
 
-        if (lease && !(lease->sticky & QUARANTINE_OATH))
+        if (lease && (m == NO_SLOT || lease->pub.members[m].proof == PROOF_FENCED))
             owe(fsm, lease, node);
     }
 }

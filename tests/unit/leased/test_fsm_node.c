@@ -455,6 +455,60 @@ static void node_fenced_whose_boot_speaks_owes_its_proofs_again(void **state)
     assert_int_equal(kit_lease(&kit, retired)->quarantine, 0);
 }
 
+/* Let go by a lease that lived on elsewhere. */
+static void node_fenced_whose_boot_speaks_owes_what_had_let_it_go(void **state)
+{
+    uint64_t live = kit_active(&kit, "n1,n2");
+
+    kit_release(&kit, live, "n1");
+    kit_lost(&kit, "n1", false);
+    kit_fence(&kit, "n1", "machine-1", "boot-1");
+    assert_int_equal(kit_member(&kit, live, "n1")->proof, PROOF_FENCED);
+    kit_hello(&kit, "n1", "machine-1", "boot-1", false);
+    assert_int_equal(kit_state(&kit, live), LEASE_ACTIVE);
+    assert_int_equal(kit_member(&kit, live, "n1")->proof, PROOF_PENDING);
+    kit_release(&kit, live, NULL);
+    kit_report(&kit, "n2", live, KIT_CLEAN, NULL);
+    assert_int_equal(kit_state(&kit, live), LEASE_DRAINING);
+    assert_int_equal(kit_lease(&kit, live)->quarantine, QUARANTINE_OATH);
+    kit_report(&kit, "n1", live, KIT_CLEAN, NULL);
+    assert_int_equal(kit_state(&kit, live), LEASE_COOLING);
+    assert_int_equal(kit_lease(&kit, live)->quarantine, 0);
+}
+
+/* Free by two oaths, neither of them true: each of the two owes. */
+static void node_fenced_whose_boot_speaks_owes_beside_another(void **state)
+{
+    uint64_t id;
+    uint32_t uid;
+
+    kit_hello(&kit, "n2", "machine-2", "boot-2", true);
+    kit_hello(&kit, "n3", "machine-3", "boot-3", true);
+    kit_watermarks(&kit);
+    id = kit_active(&kit, "n1,n2");
+    uid = kit_lease(&kit, id)->uid;
+    kit_lost(&kit, "n1", false);
+    kit_lost(&kit, "n2", false);
+    kit_fence(&kit, "n1", "machine-1", "boot-1");
+    kit_fence(&kit, "n2", "machine-2", "boot-2");
+    kit_elapse(&kit, 300000);
+    kit_watermarks(&kit);
+    assert_int_equal(kit_state(&kit, id), LEASE_FREE);
+    for (int i = 0; i < 32; i++)
+        id = kit_active(&kit, "n3");
+    assert_int_equal(kit_lease(&kit, id)->uid, uid);
+    kit_hello(&kit, "n1", "machine-1", "boot-1", false);
+    kit_hello(&kit, "n2", "machine-2", "boot-2", false);
+    assert_non_null(kit_member(&kit, id, "n1"));
+    assert_non_null(kit_member(&kit, id, "n2"));
+    kit_release(&kit, id, NULL);
+    kit_report(&kit, "n3", id, KIT_CLEAN, NULL);
+    kit_report(&kit, "n1", id, KIT_CLEAN, NULL);
+    assert_int_equal(kit_state(&kit, id), LEASE_DRAINING);
+    kit_report(&kit, "n2", id, KIT_CLEAN, NULL);
+    assert_int_equal(kit_state(&kit, id), LEASE_COOLING);
+}
+
 /* Its name has gone to another machine, or it has another name now: nobody can prove for it. */
 static void node_fenced_whose_boot_speaks_elsewhere_blocks_what_rests_on_it(void **state)
 {
@@ -606,6 +660,8 @@ int main(void)
         TEST(node_fenced_that_comes_back_in_another_boot_is_welcome),
         TEST(node_fenced_whose_boot_speaks_takes_back_what_was_freed_on_it),
         TEST(node_fenced_whose_boot_speaks_owes_its_proofs_again),
+        TEST(node_fenced_whose_boot_speaks_owes_what_had_let_it_go),
+        TEST(node_fenced_whose_boot_speaks_owes_beside_another),
         TEST(node_fenced_whose_boot_speaks_elsewhere_blocks_what_rests_on_it),
         TEST(node_forgotten_after_its_fence_is_still_remembered_by_its_boot),
         TEST(node_blocks_a_free_uid),
