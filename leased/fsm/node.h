@@ -59,6 +59,8 @@ void oath_swear(struct fsm *fsm, const struct node *node, const char *reason, co
 void oath_note(struct fsm *fsm, const struct lease *lease);
 /* This machine says hello in this boot: an oath about the same boot was false, one about another boot is proved true. */
 void oath_hello(struct fsm *fsm, struct node *node, const char *machine_id, const char *boot_id);
+/* A pool is made or grows: block what rests on an oath that was broken when no pool had it. */
+void oath_take_in(struct fsm *fsm, const struct pool *pool);
 struct oath *oath_add(struct fsm *fsm, const char *node, const char *machine_id,
                       const char *boot_id, const char *reason, const char *actor);
 void oath_add_uid(struct fsm *fsm, struct oath *oath, uint32_t uid);

@@ -150,6 +150,35 @@ static void block_uid(struct fsm *fsm, const struct oath *oath, uint32_t uid)
     (void)pool_block(fsm, pool, uid - pool->pub.range.first, NULL, "oath", detail);
 }
 
+/* Of a broken oath what is in no pool is left: it is blocked when a pool takes it in. */
+static void keep_homeless(struct fsm *fsm, struct oath *oath)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < oath->n_uids; i++)
+        if (!pool_of_uid(fsm, oath->uids[i]))
+            oath->uids[kept++] = oath->uids[i];
+    fsm->n_oath_uids -= oath->n_uids - kept;
+    oath->n_uids = kept;
+    intern_put(&fsm->strings, oath->machine_id);
+    oath->machine_id = NULL;
+    if (kept == 0)
+        drop(fsm, oath);
+}
+
+void oath_take_in(struct fsm *fsm, const struct pool *pool)
+{
+    for (struct oath *oath = fsm->oaths, *next; oath; oath = next) {
+        next = oath->next;
+        if (oath->machine_id)
+            continue;
+        for (size_t i = 0; i < oath->n_uids; i++)
+            if (pool_of_uid(fsm, oath->uids[i]) == pool)
+                block_uid(fsm, oath, oath->uids[i]);
+        keep_homeless(fsm, oath);
+    }
+}
+
 /* Nobody can prove for that node any more: what rests on the oath is not given out until an administrator says so. */
 static void block_unproved(struct fsm *fsm, const struct oath *oath)
 {
@@ -188,11 +217,15 @@ void oath_hello(struct fsm *fsm, struct node *node, const char *machine_id, cons
 {
     for (struct oath *oath = fsm->oaths, *next; oath; oath = next) {
         next = oath->next;
-        if (strcmp(oath->boot_id, boot_id) == 0)
-            broken(fsm, oath, node);
-        else if (!node || node->pub.name != oath->node || strcmp(oath->machine_id, machine_id) != 0)
+        if (!oath->machine_id)
             continue;
-        drop(fsm, oath);
+        if (strcmp(oath->boot_id, boot_id) == 0) {
+            broken(fsm, oath, node);
+            keep_homeless(fsm, oath);
+        } else if (node && node->pub.name == oath->node &&
+                   strcmp(oath->machine_id, machine_id) == 0) {
+            drop(fsm, oath);
+        }
     }
 }
 

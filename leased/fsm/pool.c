@@ -183,6 +183,7 @@ static void line_up(struct fsm *fsm, struct pool *pool, uint32_t from)
     for (uint32_t i = from; i < pool->size; i++)
         if (pool->slots[i].epoch == UINT32_MAX)
             (void)pool_block(fsm, pool, i, NULL, "epochs", "every epoch of this uid has been used");
+    oath_take_in(fsm, pool);
 }
 
 /* ---- commands ---- */
@@ -342,6 +343,7 @@ void apply_unblock(struct fsm *fsm, const Xce__V1__Command *command, struct fsm_
         pool_line_append(pool, i);
     }
     fsm_changed_pool(fsm, pool, CHANGE_POOL);
+    pool_leave_if_empty(fsm, pool);
 }
 
 bool fsm_uid_is_blocked(const struct fsm *fsm, uint32_t uid)

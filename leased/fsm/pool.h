@@ -27,7 +27,9 @@ void pool_give_back(struct fsm *fsm, struct pool *pool, uint32_t i);
 /* Never give it out (again) until an administrator says so. false = it was blocked already. Tells the change. */
 bool pool_block(struct fsm *fsm, struct pool *pool, uint32_t i, const struct node *node,
                 const char *reason, const char *detail);
-/* A pool that retires and holds no lease goes. */
+/* It retires, and holds no lease and no uid that rests on a false oath: */
+bool pool_is_over(const struct pool *pool);
+/* it goes. */
 void pool_leave_if_empty(struct fsm *fsm, struct pool *pool);
 
 /* ---- making and ending (pool_table.c) ---- */

@@ -271,7 +271,9 @@ static void get_oath(struct restore *r)
     uint32_t n;
 
     for (int i = 0; i < 5; i++)
-        texts[i] = i < 3 ? get_name(d, APPLY_NAME_MAX) : get_text(d, APPLY_NOTE_MAX);
+        texts[i] = i == 1  ? get_text(d, APPLY_NAME_MAX)
+                   : i < 3 ? get_name(d, APPLY_NAME_MAX)
+                           : get_text(d, APPLY_NOTE_MAX);
     if (d->wrong)
         return;
     oath = oath_add(r->fsm, NULL, NULL, NULL, NULL, NULL);
@@ -475,7 +477,7 @@ static void check_aside(struct restore *r)
                 (void)decoder_fail(&r->d, "a uid is neither in line, nor leased, nor blocked");
             pool->counts.blocked += aside;
         }
-        if (pool->pub.retiring && !pool->n_leases)
+        if (pool_is_over(pool))
             (void)decoder_fail(&r->d, "a retiring pool without leases");
     }
 }

@@ -99,8 +99,9 @@ struct node {
 
 /* An administrator swore that this boot of this machine is over. Remembered until the machine shows another boot. */
 struct oath {
-    const char *node, *machine_id, *boot_id, *actor, *reason;
-    uint32_t *uids; /* ascending: freed with this node's fence for a proof */
+    const char *node, *machine_id, *boot_id, *actor, *reason; /* machine_id NULL: it was broken */
+    uint32_t
+        *uids; /* ascending: freed with this node's fence for a proof; broken: and in no pool */
     size_t n_uids, cap_uids;
     struct oath *next; /* younger */
 };

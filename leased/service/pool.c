@@ -142,6 +142,25 @@ static void reply_pool(struct service *service, struct service_request *request,
     pool_proto_done(&proto);
 }
 
+/* An empty pool that retires is gone at once: then the answer is what it was. */
+static void reply_gone(struct service *service, struct service_request *request,
+                       const ProtobufCBinaryData *of)
+{
+    Xce__V1__PoolReply reply = XCE__V1__POOL_REPLY__INIT;
+    Xce__V1__Pool gone = XCE__V1__POOL__INIT;
+    Xce__V1__ReplyInfo info;
+    char name[TEXT_POOL_MAX + 1];
+
+    memcpy(name, of->data, of->len);
+    name[of->len] = '\0';
+    gone.name = name;
+    gone.state = XCE__V1__POOL_STATE__POOL_STATE_RETIRING;
+    service_reply_info(service, &info);
+    reply.info = &info;
+    reply.pool = &gone;
+    service_reply(request, &reply.base);
+}
+
 static void replied_by_name(struct service *service, struct service_request *request,
                             const struct fsm_outcome *outcome)
 {
@@ -149,10 +168,15 @@ static void replied_by_name(struct service *service, struct service_request *req
     const ProtobufCMessageDescriptor *type = request->message->descriptor;
     const ProtobufCFieldDescriptor *field = protobuf_c_message_descriptor_get_field_by_name(type,
                                                                                             "name");
+    const ProtobufCBinaryData *name = (const ProtobufCBinaryData *)((const uint8_t *)
+                                                                        request->message +
+                                                                    field->offset);
 
     (void)outcome;
-    reply_pool(service, request,
-               (const ProtobufCBinaryData *)((const uint8_t *)request->message + field->offset));
+    if (pool_named(service, name))
+        reply_pool(service, request, name);
+    else
+        reply_gone(service, request, name);
 }
 
 /* ---- overlap with what this machine has, off the loop ---- */
@@ -511,31 +535,6 @@ void service_pool_unblock(struct service *service, struct service_request *reque
     service_propose(service, request, message->request, &command, replied_by_name);
 }
 
-/* An empty pool is gone at once: then the answer is what it was. */
-static void retired(struct service *service, struct service_request *request,
-                    const struct fsm_outcome *outcome)
-{
-    const Xce__V1__RetirePoolRequest *message = (const Xce__V1__RetirePoolRequest *)
-                                                    request->message;
-    Xce__V1__PoolReply reply = XCE__V1__POOL_REPLY__INIT;
-    Xce__V1__Pool gone = XCE__V1__POOL__INIT;
-    Xce__V1__ReplyInfo info;
-    char name[TEXT_POOL_MAX + 1];
-
-    if (pool_named(service, &message->name)) {
-        replied_by_name(service, request, outcome);
-        return;
-    }
-    memcpy(name, message->name.data, message->name.len);
-    name[message->name.len] = '\0';
-    gone.name = name;
-    gone.state = XCE__V1__POOL_STATE__POOL_STATE_RETIRING;
-    service_reply_info(service, &info);
-    reply.info = &info;
-    reply.pool = &gone;
-    service_reply(request, &reply.base);
-}
-
 void service_pool_retire(struct service *service, struct service_request *request)
 {
     const Xce__V1__RetirePoolRequest *message = (const Xce__V1__RetirePoolRequest *)
@@ -551,5 +550,5 @@ void service_pool_retire(struct service *service, struct service_request *reques
     retire.name = message->name;
     command.kind_case = XCE__V1__COMMAND__KIND_POOL_RETIRE;
     command.pool_retire = &retire;
-    service_propose(service, request, message->request, &command, retired);
+    service_propose(service, request, message->request, &command, replied_by_name);
 }

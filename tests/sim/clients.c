@@ -325,6 +325,28 @@ static void unblock(struct world *w, size_t which, uint32_t uid)
     world_tell(w, &command);
 }
 
+/* An administrator looks before he says that nothing of a uid is left; where nobody can look, something may be. */
+static bool nothing_is_left(const struct world *w, uint32_t uid)
+{
+    for (int n = 0; n < SIM_NODES; n++) {
+        const struct sim_node *node = &w->nodes[n];
+        const struct fsm_node *known = fsm_node(w->fsm, node->name);
+
+        if (node->procs[uid - SIM_FIRST] || node->files[uid - SIM_FIRST] ||
+            (known && (known->state == NODE_LOST || known->state == NODE_UNKNOWN)))
+            return false;
+    }
+    return true;
+}
+
+static void unblock_one(struct world *w, size_t which, const struct fsm_pool *pool)
+{
+    uint32_t uid = pool->blocked[roll(w, pool->n_blocked)].uid;
+
+    if (nothing_is_left(w, uid))
+        unblock(w, which, uid);
+}
+
 void client_pool(struct world *w)
 {
     size_t which = roll(w, 2);
@@ -333,7 +355,7 @@ void client_pool(struct world *w)
     if (!pool)
         create(w, which);
     else if (pool->n_blocked && chance(w, 60))
-        unblock(w, which, pool->blocked[roll(w, pool->n_blocked)].uid);
+        unblock_one(w, which, pool);
     else if (chance(w, 15))
         retire(w, pool_names[which]);
     else

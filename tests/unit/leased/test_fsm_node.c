@@ -557,6 +557,30 @@ static void node_forgotten_after_its_fence_is_still_remembered_by_its_boot(void 
     assert_int_equal(kit_pool(&kit)->blocked[0].uid, uid);
 }
 
+/* A pool that goes does not take with it what is known of its uids. */
+static void node_fenced_whose_boot_speaks_blocks_beyond_the_pool(void **state)
+{
+    uint64_t freed = kit_active(&kit, "n1");
+    uint32_t uid = kit_lease(&kit, freed)->uid;
+
+    kit_lost(&kit, "n1", false);
+    kit_fence(&kit, "n1", "machine-1", "boot-1");
+    kit_elapse(&kit, 300000);
+    kit_watermarks(&kit);
+    kit_pool_retire(&kit, "main");
+    assert_null(kit_pool(&kit));
+    assert_int_equal(kit_hello(&kit, "n1", "machine-1", "boot-1", false), FSM_OK);
+    assert_int_equal(kit_pool_create(&kit, "main", KIT_FIRST_UID, KIT_FIRST_UID + 9), FSM_OK);
+    assert_int_equal(kit_pool(&kit)->n_blocked, 1);
+    assert_int_equal(kit_pool(&kit)->blocked[0].uid, uid);
+    assert_non_null(strstr(kit_pool(&kit)->blocked[0].detail, "that boot is alive"));
+    /* Nor does one go while it has such a uid. */
+    kit_pool_retire(&kit, "main");
+    assert_non_null(kit_pool(&kit));
+    assert_int_equal(kit_unblock(&kit, uid), FSM_OK);
+    assert_null(kit_pool(&kit));
+}
+
 /* ---- blocks ---- */
 
 static void node_blocks_a_free_uid(void **state)
@@ -664,6 +688,7 @@ int main(void)
         TEST(node_fenced_whose_boot_speaks_owes_beside_another),
         TEST(node_fenced_whose_boot_speaks_elsewhere_blocks_what_rests_on_it),
         TEST(node_forgotten_after_its_fence_is_still_remembered_by_its_boot),
+        TEST(node_fenced_whose_boot_speaks_blocks_beyond_the_pool),
         TEST(node_blocks_a_free_uid),
         TEST(node_block_of_a_leased_uid_lets_the_lease_live),
         TEST(node_that_finds_a_stray_under_a_free_uid_blocks_it),
