@@ -119,7 +119,8 @@ struct noded {
     bool nscd_wanted; /* the map has changed since nscd was told */
     bool nscd_running, nscd_failing;
     int64_t nscd_next_ms; /* after a failure not at once again */
-    struct verdicts held; /* READY, not said before nscd has forgotten */
+    /* READY, not said before nscd has forgotten and the uid is not in hand (noded/sweep/uids.h) */
+    struct verdicts held;
 
     /* noded_pools.c */
     char checking[33];   /* the pool whose check is under way; "" = none */
@@ -177,7 +178,7 @@ void noded_map_settle(struct noded *n);
 
 /* nscd runs and has not forgotten yet what the map does not say any more. */
 bool noded_nscd_behind(const struct noded *n);
-/* Say READY when nscd is behind no more. */
+/* Say READY when nscd is behind no more and the uid is not in hand (noded/sweep/uids.h). */
 void noded_nscd_hold(struct noded *n, const struct state_verdict *ready);
 /* Tell nscd, if the map has changed. */
 void noded_nscd_settle(struct noded *n, int64_t now_ms);

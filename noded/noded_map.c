@@ -11,6 +11,7 @@
 #include "common/net/loop.h"
 #include "noded/noded_inside.h"
 #include "noded/reason.h"
+#include "noded/sweep/uids.h"
 
 /* ---- start ---- */
 
@@ -170,7 +171,7 @@ void noded_op_say(enum state_say what, const struct state_verdict *about, void *
            "%s%s%s%s%s", what_word(what), about->reason ? ": " : "",
            reason_word((enum reason)about->reason), about->detail ? ": " : "",
            about->detail ? about->detail : "");
-    if (what == SAY_READY && noded_nscd_behind(n))
+    if (what == SAY_READY && (noded_nscd_behind(n) || uids_in_hand(about->uid)))
         noded_nscd_hold(n, about);
     else
         session_say(n->session, what, about);

@@ -1,5 +1,6 @@
 /* nscd keeps answers of its own. It is told to forget them after each change of the map. Until it has been told no lease is
- * READY here (the name must resolve for those who ask nscd, too), and no pass of the guard counts, by which uids are freed. */
+ * READY here (the name must resolve for those who ask nscd, too), and no pass of the guard counts, by which uids are freed.
+ * Nor is one READY while whatever has its uid is being ended by what was asked before it was here. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -17,10 +18,12 @@
 #include "common/mem.h"
 #include "common/net/loop.h"
 #include "noded/noded_inside.h"
+#include "noded/sweep/uids.h"
 
 #define NSCD_SOCKET   "/run/nscd/socket"
 #define NSCD_MS       5000 /* for one run of nscd -i */
 #define NSCD_AGAIN_MS 1000 /* after a failure */
+#define HELD_MS       5    /* to look again at what waits for a uid to be let go */
 
 extern char **environ;
 
@@ -74,7 +77,10 @@ static void held_say(struct noded *n)
 
     n->held = (struct verdicts){0};
     for (size_t i = 0; i < held.n; i++)
-        session_say(n->session, SAY_READY, &held.items[i]);
+        if (uids_in_hand(held.items[i].uid))
+            noded_nscd_hold(n, &held.items[i]);
+        else
+            session_say(n->session, SAY_READY, &held.items[i]);
     verdicts_done(&held);
 }
 
@@ -99,8 +105,6 @@ static void nscd_done(int r, void *arg)
         log_info(NULL, "%s -i succeeds again", job->program);
     n->nscd_failing = failed;
     free(job);
-    if (!n->nscd_wanted)
-        held_say(n);
     noded_touch(n);
 }
 
@@ -124,20 +128,24 @@ bool noded_nscd_behind(const struct noded *n)
 
 int64_t noded_nscd_next_ms(const struct noded *n)
 {
-    return n->nscd_wanted && !n->nscd_running ? n->nscd_next_ms : INT64_MAX;
+    int64_t held_ms = n->held.n && !noded_nscd_behind(n) ? loop_now_ms(n->loop) + HELD_MS
+                                                         : INT64_MAX;
+    int64_t nscd_ms = n->nscd_wanted && !n->nscd_running ? n->nscd_next_ms : INT64_MAX;
+
+    return held_ms < nscd_ms ? held_ms : nscd_ms;
 }
 
 void noded_nscd_settle(struct noded *n, int64_t now_ms)
 {
     struct nscd_job *job;
 
+    if (n->held.n && !noded_nscd_behind(n))
+        held_say(n);
     if (!n->nscd_wanted || n->nscd_running || now_ms < n->nscd_next_ms)
         return;
     n->nscd_wanted = false;
-    if (!nscd_is_there(n)) {
-        held_say(n);
+    if (!nscd_is_there(n))
         return;
-    }
     job = mem_must_calloc(1, sizeof(*job));
     job->n = n;
     (void)snprintf(job->program, sizeof(job->program), "%s", n->settings->nscd);

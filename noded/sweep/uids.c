@@ -32,12 +32,27 @@
 #define ANSWER_MS 5000
 
 static _Atomic pid_t helper_pid;
+static _Atomic uint32_t in_hand; /* 0 = none */
 /* Two at the same uid would end each other. */
 static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
 
 bool uids_is_helper(pid_t pid)
 {
     return atomic_load(&helper_pid) == pid;
+}
+
+/* One of two writes first and then reads: we this and then the map, the other the map and then this. */
+bool uids_in_hand(uint32_t uid)
+{
+    atomic_thread_fence(memory_order_seq_cst);
+    return atomic_load(&in_hand) == uid;
+}
+
+static bool take_in_hand(const struct sweep *sweep, uint32_t uid)
+{
+    atomic_store(&in_hand, uid);
+    atomic_thread_fence(memory_order_seq_cst);
+    return sweep_wants(sweep, uid);
 }
 
 /* ---- the child: system calls alone, as the parent has threads ---- */
@@ -156,11 +171,12 @@ static void uids_end(struct sweep *sweep)
         return;
     }
     for (size_t i = 0; r == 0 && i < sweep->n_uids; i++)
-        if (sweep_wants(sweep, sweep->uids[i]))
+        if (take_in_hand(sweep, sweep->uids[i]))
             r = helper_ask(&helper, sweep->uids[i]);
     if (r < 0)
         sweep_failed(sweep, "to end all of a uid", r);
     helper_stop(&helper);
+    atomic_store(&in_hand, 0); /* it has answered, or is no more */
 }
 
 void sweep_uids(struct sweep *sweep)

@@ -21,6 +21,7 @@
 
 #include "common/clock.h"
 #include "noded/sweep/proc.h"
+#include "noded/sweep/uids.h"
 
 #define NOT ((id_t)-1)
 
@@ -468,6 +469,36 @@ static void proc_sanctioned_between_look_and_kill_lives_on(void **state)
     (void)fixture_reap(pid);
 }
 
+struct handed {
+    uint32_t uid, other;
+    int asked, in_hand, other_in_hand;
+};
+
+static bool handed_has(uint32_t id, void *arg)
+{
+    struct handed *h = arg;
+
+    h->asked++;
+    h->in_hand += uids_in_hand(h->uid);
+    h->other_in_hand += uids_in_hand(h->other);
+    return id == h->uid;
+}
+
+/* Nothing sanctioned may begin between that question and the end of all: it would be ended, too. */
+static void proc_uid_is_in_hand_from_the_question_on(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    struct handed handed = {f->uids[0], f->uids[1], 0, 0, 0};
+
+    f->sweep.ids.has = handed_has;
+    f->sweep.ids.arg = &handed;
+    sweep_it(f);
+    assert_true(handed.asked > 0);
+    assert_int_equal(handed.in_hand, handed.asked);
+    assert_int_equal(handed.other_in_hand, 0);
+    assert_false(uids_in_hand(f->uids[0]));
+}
+
 static void *borrow(void *arg)
 {
     struct timespec while_serving = {.tv_nsec = 20000000L};
@@ -593,6 +624,7 @@ int main(void)
         SWEEP_TEST(proc_zombie_does_not_count),
         SWEEP_TEST(proc_of_others_lives_on),
         SWEEP_TEST(proc_sanctioned_between_look_and_kill_lives_on),
+        SWEEP_TEST(proc_uid_is_in_hand_from_the_question_on),
         SWEEP_TEST(proc_file_server_at_work_lives_on),
         SWEEP_TEST(proc_traced_is_killed),
         SWEEP_TEST(proc_unreadable_is_dirty),
