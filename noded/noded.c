@@ -646,18 +646,20 @@ static void run(struct noded *n)
 }
 
 /* In order: what the map and the disk hold is all there is, and the next one may say so. If it is not all (what has retired
- * is not looked through yet), leased is asked for the rest. */
+ * is not looked through yet, or what this node left), leased is asked for the rest. */
 static void leave_in_order(struct noded *n)
 {
     char text[FS_ID_BUF + 8];
+    size_t n_left;
 
+    (void)state_left(n->state, &n_left);
     node_map_close(n->map, true);
     n->map = NULL;
     /* leased has not heard yet that the one before us did not end so. */
     if (!n->clean_start && !n->had_session)
         return;
     (void)snprintf(text, sizeof(text), "%s%s", n->boot_id,
-                   n->retired.n || list_wanted(n) ? " list" : "");
+                   n->retired.n || n_left || list_wanted(n) ? " list" : "");
     if (fs_write_file(AT_FDCWD, n->clean_path, text, strlen(text), 0600) < 0)
         log_warning(NULL, "%s: cannot be written: the next start counts as one after a crash",
                     n->clean_path);
@@ -675,6 +677,7 @@ static void end(struct noded *n)
     free(n->ahead);
     free(n->ahead_told.items);
     free(n->ahead_sweep.items);
+    free(n->left_sweep.items);
     free(n->retired.items);
     free(n->sweep_next.items);
     free(n->blocked.items);

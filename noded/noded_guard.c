@@ -60,8 +60,11 @@ void noded_block(struct noded *n, uint32_t uid, unsigned reason, const char *det
 static void pass_finish(struct pass *p)
 {
     struct noded *n = p->n;
-    bool clean = p->clean && !noded_nscd_behind(n);
+    size_t n_left;
+    bool clean;
 
+    (void)state_left(n->state, &n_left);
+    clean = p->clean && !n_left && !noded_nscd_behind(n);
     if (clean)
         uid_list_drop(&n->retired, p->n_taken);
     if (guard_end(&n->guard, loop_now_ms(n->loop), clean))

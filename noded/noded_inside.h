@@ -135,6 +135,8 @@ struct noded {
     bool ahead_wanted, aheading; /* to be looked at; under way */
     struct uid_list ahead_sweep; /* looked at ahead, to be swept when there is nothing else to do */
     int64_t ahead_swept_ms;
+    struct uid_list left_sweep; /* of state_left, being swept */
+    int64_t left_next_ms;       /* after a failure not at once again */
 
     /* noded_sweep.c */
     const char *acl_roots[ROOTS_MAX];

@@ -236,8 +236,7 @@ static void ids_set(struct sweeping *s)
     s->n->sweeper.max = s->sweep.ids.max;
 }
 
-/* The answer about accounts: what somebody else has, or may have, is not touched. */
-/* What nobody has is looked at for as long as it may be leased here: else it is left alone, and nothing is said of it. */
+/* What nobody has is looked at for as long as it may be leased here: else it is left alone. */
 static bool is_wanted(const struct sweeping *s, uint32_t uid)
 {
     const struct state_pool *pool = state_pool_of(s->n->state, uid);
@@ -245,6 +244,7 @@ static bool is_wanted(const struct sweeping *s, uint32_t uid)
     return s->batch || (pool && pool->check == POOL_PASSED && !uid_list_has(&s->n->blocked, uid));
 }
 
+/* The answer about accounts: what somebody else has, or may have, is not touched. */
 static void asked(struct noded *n, bool failed, const struct verdicts *found, void *arg)
 {
     struct sweeping *s = arg;
@@ -262,6 +262,9 @@ static void asked(struct noded *n, bool failed, const struct verdicts *found, vo
                          "the name services of this machine do not answer");
         else if (is_wanted(s, e->uid))
             s->numbers[s->n_numbers++] = e->uid;
+        else
+            verdicts_add(&s->dirty, e->uid, e->epoch, REASON_SCAN_FAILED,
+                         "it may not be leased here now");
     }
     if (s->n_numbers == 0) {
         sweep_finish(s);

@@ -13,6 +13,7 @@
 #define AHEAD_FRESH_MS (10 * 60 * 1000)
 #define AHEAD_SWEEP_MS 10000
 #define AHEAD_MAX      1024
+#define LEFT_AGAIN_MS  5000
 
 struct vet {
     struct noded *n;
@@ -209,23 +210,68 @@ void noded_op_look_ahead(const struct state_epoch *uids, size_t n_uids, void *ar
     noded_touch(n);
 }
 
+static void leftover_block(struct noded *n, const struct state_verdict *v)
+{
+    bool is_others = v->reason == REASON_ACCOUNT || v->reason == REASON_GROUP;
+
+    noded_block(n, v->uid, is_others ? v->reason : REASON_LEFTOVER, v->detail);
+}
+
 static void ahead_swept(struct noded *n, const struct verdicts *dirty)
 {
     for (size_t i = 0; i < dirty->n; i++) {
         const struct state_verdict *v = &dirty->items[i];
-        if (v->reason == REASON_SCAN_FAILED || state_standing(n->state, v->uid) != STANDS_NOT)
-            continue;
-        if (v->reason == REASON_ACCOUNT || v->reason == REASON_GROUP)
-            noded_block(n, v->uid, v->reason, v->detail);
-        else
-            noded_block(n, v->uid, REASON_LEFTOVER, v->detail);
+        if (v->reason != REASON_SCAN_FAILED && state_standing(n->state, v->uid) == STANDS_NOT)
+            leftover_block(n, v);
     }
+}
+
+/* ---- what was here when this node went off ---- */
+
+static void left_swept(struct noded *n, const struct verdicts *dirty)
+{
+    for (size_t i = 0; i < n->left_sweep.n; i++) {
+        uint32_t uid = n->left_sweep.items[i].uid;
+        const struct state_verdict *v = verdicts_of(dirty, uid);
+        if (v && v->reason == REASON_SCAN_FAILED) {
+            log_warning(LOG_FIELDS(.uid = uid), "can not look for what this node left of it: %s",
+                        v->detail);
+            n->left_next_ms = loop_now_ms(n->loop) + LEFT_AGAIN_MS;
+            continue;
+        }
+        if (v)
+            leftover_block(n, v);
+        state_left_done(n->state, uid, !v);
+    }
+}
+
+/* Of a pool that is not guarded here nothing is touched; while it is not checked yet, it waits. */
+static void left_settle(struct noded *n, int64_t now_ms)
+{
+    size_t n_left;
+    const struct state_epoch *left = state_left(n->state, &n_left);
+
+    if (n_left == 0 || !n->complete || n->listing || n->sweeping || now_ms < n->left_next_ms)
+        return;
+    n->left_sweep.n = 0;
+    for (size_t i = n_left; i-- > 0;) {
+        const struct state_epoch e = left[i];
+        const struct state_pool *pool = state_pool_of(n->state, e.uid);
+        if (!pool || pool->check == POOL_FAILED || uid_list_has(&n->blocked, e.uid))
+            state_left_done(n->state, e.uid, false);
+        else if (pool->check == POOL_PASSED && n->left_sweep.n < AHEAD_MAX)
+            uid_list_add(&n->left_sweep, &e);
+    }
+    if (noded_sweep_free(n, n->left_sweep.items, n->left_sweep.n, left_swept))
+        log_notice(NULL, "sweeping %zu uids that were here when this node went off",
+                   n->left_sweep.n);
 }
 
 void noded_vet_settle(struct noded *n, int64_t now_ms)
 {
     struct state_counts counts;
 
+    left_settle(n, now_ms);
     if (n->ahead_wanted && !n->aheading && n->ahead_told.n) {
         n->ahead_wanted = false;
         look(n);

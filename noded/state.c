@@ -45,6 +45,7 @@ void state_free(struct state *state)
     queue_done(&state->vets);
     queue_done(&state->sweeps);
     queue_done(&state->sweeps_again);
+    free(state->left);
     uids_done(&state->unseen);
     uids_done(&state->dirty);
     free(state);
@@ -156,6 +157,46 @@ void state_session_end(struct state *state)
     state->in_session = false;
 }
 
+/* ---- what was here when this node went off ---- */
+
+/* Its lease is over: whether this node has ended and swept it by then. */
+static void left_take(struct state *state, struct seen *seen)
+{
+    const struct slot *slot = seen->slot;
+    bool unswept = slot && slot->member && slot->closed && slot->phase < STATE_RETIRED &&
+                   slot->sweep != STEP_DONE;
+
+    if (seen->left || (!unswept && (!seen->on_disk || seen->closed)))
+        return;
+    seen->left = true;
+    mem_must_grow(&state->left, &state->cap_left, state->n_left + 1, sizeof(*state->left));
+    state->left[state->n_left++] = (struct state_epoch){seen->uid, seen->epoch, false};
+}
+
+const struct state_epoch *state_left(const struct state *state, size_t *ret_n)
+{
+    *ret_n = state->n_left;
+    return state->left;
+}
+
+void state_left_done(struct state *state, uint32_t uid, bool swept)
+{
+    struct seen *seen = table_find(&state->table, uid);
+    size_t i = state->n_left;
+
+    if (!seen || !seen->left)
+        return;
+    while (state->left[--i].uid != uid) {
+    }
+    seen->left = false;
+    /* Not if the uid is another lease's now. */
+    if (swept && seen->epoch == state->left[i].epoch && seen->on_disk && !seen->closed) {
+        seen->closed = true;
+        state_want_persist(state, seen);
+    }
+    state->left[i] = state->left[--state->n_left];
+}
+
 /* ---- changes ---- */
 
 /* leased shows an epoch that is behind one seen here: a state restored from long ago, or worse (I3). */
@@ -176,6 +217,7 @@ static void lease_gone(struct state *state, struct seen *seen, const struct stat
 {
     struct slot *slot = seen->slot;
 
+    left_take(state, seen);
     state->ops.map_retire(lease->uid, lease->epoch, lease->revision, state->arg);
     if (lease->phase == STATE_FREE) {
         slot_drop(state, seen);
@@ -299,6 +341,7 @@ void state_change(struct state *state, const struct state_lease *lease)
         return;
     }
     if (lease->epoch > seen->epoch) {
+        left_take(state, seen);
         slot_drop(state, seen);
         seen->epoch = lease->epoch;
         seen->closed = seen->on_disk = seen->closed_on_disk = false;
@@ -322,7 +365,10 @@ void state_full_done(struct state *state, uint64_t revision)
     struct seen *seen;
 
     for (size_t at = 0; (seen = table_next(&state->table, &at));) {
-        if (!seen->slot || seen->slot->listed)
+        if (seen->slot && seen->slot->listed)
+            continue;
+        left_take(state, seen);
+        if (!seen->slot)
             continue;
         state->ops.map_retire(seen->uid, seen->epoch, revision, state->arg);
         slot_drop(state, seen);
@@ -654,6 +700,8 @@ static enum take take_vet(struct state *state, struct seen *seen)
         slot->vet = STEP_NOT;
         return DROP;
     }
+    if (seen->left)
+        return KEEP;
     switch (pool_check(state, seen->uid)) {
     case POOL_UNCHECKED:
         return KEEP;

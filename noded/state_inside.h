@@ -30,6 +30,8 @@ struct state {
 
     struct uids unseen; /* said, not seen in the feed yet */
     struct uids dirty;  /* wait for their next sweep */
+    struct state_epoch *left;
+    size_t n_left, cap_left;
     int64_t next_due_ms;
     int64_t now_ms; /* of the last flush, elapse or sweep */
 

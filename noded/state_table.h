@@ -55,6 +55,7 @@ struct seen {
     bool closed;
     bool on_disk, closed_on_disk;
     bool queued; /* in state->persist_queue */
+    bool left;   /* in state->left */
 };
 
 /* Open addressing, never shrinks. Pointers die with the next table_put. */

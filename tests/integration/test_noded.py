@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 import unittest
+import uuid
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import peer
@@ -463,6 +464,39 @@ class NodedTest(unittest.TestCase):
         os.close(os.open(fifo, os.O_WRONLY))  # who waits for it gets an end
         self.free(lease, 40)
         self.assertFalse(os.path.exists(path))
+
+    def test_what_a_fenced_node_left_is_swept_before_it_may_have_leases(self):
+        """It lost its power with a lease, and its uid became free on an oath: its disk still has the files."""
+        self.leased.stop()
+        with open(self.leased.conf) as f:
+            text = f.read()
+        with open(self.leased.conf, "w") as f:
+            f.write(text.replace("LostAfter = 30s", "LostAfter = 1s"))
+        self.leased.start()
+        self.begin()
+        lease = self.acquire()
+        path = "/var/tmp/xce-test-noded.%d" % lease.uid
+        with open(path, "w"):
+            os.chown(path, lease.uid, lease.uid)
+        self.addCleanup(lambda: os.path.exists(path) and os.unlink(path))
+        self.noded.kill()
+        os.unlink(self.noded.map)
+        get = lambda: self.client.node.Get(self.m["node"].NodeKey(node=b"n1"), timeout=5).node
+        peer.until(lambda: get().state == self.m["node"].NODE_STATE_LOST, what="the node to be lost")
+        node = get()
+        self.client.node.Fence(self.client.request(self.m["node"].FenceRequest(
+            node=b"n1", reason=b"pulled the plug", machine_id=node.machine_id.encode(),
+            boot_id=node.boot_id.encode())), timeout=5)
+        self.client.release(lease)
+        self.free(lease)
+        boot = os.path.join(self.leased.folder, "boot_id")
+        with open(boot, "w") as f:
+            f.write("%s\n" % uuid.uuid4())
+        self.noded.start(prefix=["unshare", "-m", "sh", "-c",
+                                 "mount --bind %s /proc/sys/kernel/random/boot_id && exec \"$@\"" % boot, "sh"])
+        self.ready()
+        self.assertFalse(os.path.exists(path))
+        self.assertIn("sweeping 1 uids", self.noded.said())
 
     def rename(self, name):
         """The same machine under another name, as an administrator would: stop, noded.conf, start."""

@@ -329,7 +329,9 @@ static void state_epoch_of_the_disk_counts_after_a_restart(void **state)
     shows(f, 0, 6, STATE_GRANTED, PROOF_NONE);
     expect(f, "REFUSED 0/6 epoch;");
     shows(f, 0, 8, STATE_GRANTED, PROOF_NONE);
-    expect(f, "vet 0/8; persist 0/8;");
+    expect(f, "persist 0/8;");
+    state_left_done(f->state, UID, true);
+    expect(f, "vet 0/8;");
 }
 
 static void state_bad_vetting_refuses_and_is_swept(void **state)
@@ -699,6 +701,82 @@ static void state_validity_ends_what_is_here(void **state)
     expect(f, "CLEAN 0/1;");
 }
 
+static void expect_left(struct fixture *f, const char *story)
+{
+    size_t n;
+    const struct state_epoch *left = state_left(f->state, &n);
+
+    for (size_t i = 0; i < n; i++)
+        note(f, "left %u/%u; ", left[i].uid - UID, left[i].epoch);
+    expect(f, story);
+}
+
+/* It lost its power with leases, somebody swore that it is off, and their uids became free. */
+static void state_what_was_here_and_is_over_is_left(void **state)
+{
+    struct fixture *f = *state;
+
+    for (uint32_t i = 0; i < 5; i++)
+        state_recall_epoch(f->state, &(struct state_epoch){UID + i, 3, i == 4});
+    session(f, true);
+    shows(f, 0, 3, STATE_DRAINING, PROOF_NONE); /* that is not over */
+    shows_foreign(f, 1, 4, STATE_ACTIVE);
+    shows(f, 2, 3, STATE_RETIRED, PROOF_FENCED);
+    expect_left(f, "set 0/3 3 member closed; set 1/4 2; retire 2/3; left 1/3; left 2/3; "
+                   "persist 0/3c; sweep 0/3c;");
+    state_full_done(f->state, 99);
+    expect_left(f, "left 1/3; left 2/3; left 3/3;");
+    state_persisted(f->state, 0);
+    state_left_done(f->state, UID + 1, true);
+    expect_left(f, "left 3/3; left 2/3;");
+    state_left_done(f->state, UID + 2, false);
+    state_left_done(f->state, UID + 3, true);
+    expect_left(f, "persist 3/3c;");
+    state_persisted(f->state, 0);
+    session(f, true);
+    shows(f, 0, 3, STATE_DRAINING, PROOF_NONE);
+    shows_foreign(f, 1, 4, STATE_ACTIVE);
+    state_full_done(f->state, 199);
+    expect_left(f, "set 0/3 3 member closed; set 1/4 2; retire 2/3; left 2/3;");
+}
+
+/* It had closed it, and was not through with the sweep. */
+static void state_what_was_closed_and_not_swept_is_left(void **state)
+{
+    struct fixture *f = *state;
+
+    session(f, true);
+    make_here(f, 0, 1);
+    make_here(f, 1, 1);
+    shows(f, 0, 1, STATE_DRAINING, PROOF_NONE);
+    shows(f, 1, 1, STATE_DRAINING, PROOF_NONE);
+    state_flush(f->state, f->now, true);
+    state_persisted(f->state, 0);
+    swept_dirty(f, 0, 1, REASON_FILE);
+    state_flush(f->state, f->now, true);
+    f->len = 0;
+    shows(f, 1, 1, STATE_RETIRED, PROOF_CLEAN);
+    expect_left(f, "retire 1/1;");
+    session(f, true);
+    shows(f, 1, 1, STATE_FREE, PROOF_CLEAN);
+    state_full_done(f->state, 99);
+    expect_left(f, "retire 1/1; retire 0/1; left 0/1;");
+    state_left_done(f->state, UID, true);
+    expect_left(f, "");
+}
+
+static void state_what_is_left_is_not_admitted_over(void **state)
+{
+    struct fixture *f = *state;
+
+    state_recall_epoch(f->state, &(struct state_epoch){UID, 3, false});
+    session(f, true);
+    shows(f, 0, 4, STATE_GRANTED, PROOF_NONE);
+    expect_left(f, "left 0/3; persist 0/4;");
+    state_left_done(f->state, UID, true);
+    expect(f, "vet 0/4;");
+}
+
 static void state_older_revision_is_not_taken(void **state)
 {
     struct fixture *f = *state;
@@ -825,6 +903,9 @@ int main(void)
         STATE_TEST(state_lease_lives_and_ends),
         STATE_TEST(state_ready_waits_for_disk_and_vetting_in_either_order),
         STATE_TEST(state_older_epoch_is_refused),
+        STATE_TEST(state_what_was_here_and_is_over_is_left),
+        STATE_TEST(state_what_was_closed_and_not_swept_is_left),
+        STATE_TEST(state_what_is_left_is_not_admitted_over),
         STATE_TEST(state_stray_of_what_is_swept_is_swept_for_again),
         STATE_TEST(state_stray_of_what_is_dirty_waits_with_it),
         STATE_TEST(state_epoch_of_the_disk_counts_after_a_restart),
