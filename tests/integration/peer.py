@@ -168,7 +168,7 @@ class Node:
     """A node as leased sees it: a session that says what a test wants said."""
 
     def __init__(self, client, name="n1", machine="1" * 32, boot="a" * 32, clean=False, resume=0, incarnation=b"",
-                 ready=True, clean_reports=True, beats=None):
+                 all=False, ready=True, clean_reports=True, beats=None):
         """beats: seconds after which it says each time that it is alive; None: it speaks when it has something to say."""
         self.m = client.m["node"]
         self.name, self.auto_ready, self.auto_clean = name, ready, clean_reports
@@ -177,7 +177,7 @@ class Node:
         self.welcome = None
         self.news = threading.Condition()
         hello = self.m.Hello(node=name.encode(), machine_id=machine.encode(), boot_id=boot.encode(), clean_start=clean,
-                             resume=resume, incarnation=incarnation)
+                             resume=resume, incarnation=incarnation, list=all)
         self.up.put(self.m.SessionUp(hello=hello))
         self.call = client.node.Session(iter(self.up.get, None))
         self.thread = threading.Thread(target=self._read, daemon=True)

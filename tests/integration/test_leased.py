@@ -334,10 +334,11 @@ class LeasedTest(peer.LeasedCase):
         self.nodes.append(again)
         again.wait(lambda n: n.welcome)
         self.assertFalse(again.welcome.full)
-        other = peer.Node(self.client, "n1", clean=True, resume=node.revision, incarnation=b"x" * 16)
-        self.nodes.append(other)
-        other.wait(lambda n: n.welcome)
-        self.assertTrue(other.welcome.full)
+        for more in ({"incarnation": b"x" * 16}, {"incarnation": node.welcome.incarnation, "all": True}):
+            other = peer.Node(self.client, "n1", clean=True, resume=node.revision, **more)
+            self.nodes.append(other)
+            other.wait(lambda n: n.welcome)
+            self.assertTrue(other.welcome.full)
 
     def test_explain_of_a_name_that_is_gone(self):
         self.pool()
@@ -371,8 +372,9 @@ class LeasedTest(peer.LeasedCase):
         shutil.rmtree(self.leased.state)
         shutil.copytree(aside, self.leased.state)
         self.leased.start()
-        for _ in range(20):
-            again = peer.Node(self.client, "n1", clean=True, resume=node.revision, incarnation=node.welcome.incarnation)
+        for turn in range(20):
+            again = peer.Node(self.client, "n1", clean=True, resume=node.revision, incarnation=node.welcome.incarnation,
+                              all=turn % 2 == 1)
             self.nodes.append(again)
             again.wait(lambda n: n.ended or n.welcome, what="an answer")
             self.assertIsNone(again.welcome)
