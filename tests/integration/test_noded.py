@@ -366,6 +366,7 @@ class NodedTest(unittest.TestCase):
         self.noded.kill()
         os.unlink(self.noded.map)
         self.noded.start()
+        peer.until(lambda: self.noded.record(lease.uid), what="the record in the new map")
         self.ready()
         self.assertEqual(self.noded.record(lease.uid)[2] & 3, 1)
         self.assertIsNone(child.poll())

@@ -325,26 +325,29 @@ static void unblock(struct world *w, size_t which, uint32_t uid)
     world_tell(w, &command);
 }
 
-/* An administrator looks before he says that nothing of a uid is left; where nobody can look, something may be. */
-static bool nothing_is_left(const struct world *w, uint32_t uid)
+/* What was freed on an oath that was broken: an administrator looks before he says that nothing of it is left; where nobody
+ * can look, something may be. */
+static bool may_be_left(const struct world *w, const struct fsm_blocked *blocked)
 {
-    for (int n = 0; n < SIM_NODES; n++) {
+    uint32_t uid = blocked->uid - SIM_FIRST;
+
+    for (int n = 0; n < SIM_NODES && strcmp(blocked->reason, "oath") == 0; n++) {
         const struct sim_node *node = &w->nodes[n];
         const struct fsm_node *known = fsm_node(w->fsm, node->name);
 
-        if (node->procs[uid - SIM_FIRST] || node->files[uid - SIM_FIRST] ||
+        if (node->procs[uid] || node->files[uid] ||
             (known && (known->state == NODE_LOST || known->state == NODE_UNKNOWN)))
-            return false;
+            return true;
     }
-    return true;
+    return false;
 }
 
 static void unblock_one(struct world *w, size_t which, const struct fsm_pool *pool)
 {
-    uint32_t uid = pool->blocked[roll(w, pool->n_blocked)].uid;
+    const struct fsm_blocked *blocked = &pool->blocked[roll(w, pool->n_blocked)];
 
-    if (nothing_is_left(w, uid))
-        unblock(w, which, uid);
+    if (!may_be_left(w, blocked))
+        unblock(w, which, blocked->uid);
 }
 
 void client_pool(struct world *w)
