@@ -239,7 +239,8 @@ static void left_swept(struct noded *n, const struct verdicts *dirty)
             n->left_next_ms = loop_now_ms(n->loop) + LEFT_AGAIN_MS;
             continue;
         }
-        if (v)
+        /* A restored state may have learnt of its lease meanwhile: then that is dirty, and goes on by itself. */
+        if (v && state_standing(n->state, uid) != STANDS_SWEPT)
             leftover_block(n, v);
         state_left_done(n->state, uid, !v);
     }
