@@ -61,6 +61,7 @@ class Cluster(unittest.TestCase):
         os.chmod(self.folder, 0o755)
         self.authority = certs.Certs(self.folder)
         self.replicas, self.node = [], None
+        self.clients = {}
         self.addCleanup(self.away)
 
     def away(self):
@@ -71,6 +72,14 @@ class Cluster(unittest.TestCase):
             for replica in self.replicas:
                 print("---- %s\n%s" % (replica.name, replica.said()[-3000:]))
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def client_of(self, replica):
+        """One channel for each life of it."""
+        key = (replica.name, replica.process.pid)
+        if key not in self.clients:
+            self.clients[key] = replica.client()
+            self.addCleanup(self.clients[key].close)
+        return self.clients[key]
 
     def replica(self, name, **how):
         replica = Replica(self, name, **how)

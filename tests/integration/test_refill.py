@@ -56,18 +56,6 @@ class Base(replicas.Cluster):
 
         return peer.until(answer, what="an answer of " + replica.name, seconds=seconds, alive=replica.process)[0]
 
-    def client_of(self, replica):
-        """One channel for each life of it."""
-        key = (replica.name, replica.process.pid)
-        if key not in self.clients:
-            self.clients[key] = replica.client()
-            self.addCleanup(self.clients[key].close)
-        return self.clients[key]
-
-    def setUp(self):
-        super().setUp()
-        self.clients = {}
-
     def known(self, replica, at):
         """Whether it has the lease at that place of the past, counted in parts of the whole."""
         lease, _ = self.past[int(at * (len(self.past) - 1))]

@@ -133,7 +133,6 @@ class Lost(replicas.Cluster):
 
     def setUp(self):
         super().setUp()
-        self.clients = {}
         self.known = False  # the node has been there before
 
     def lose(self, kind, how):
@@ -194,13 +193,6 @@ class Lost(replicas.Cluster):
             loss.cut()
         elif how.endswith("killed"):
             leader.kill()
-
-    def client_of(self, replica):
-        key = (replica.name, replica.process.pid)
-        if key not in self.clients:
-            self.clients[key] = replica.client()
-            self.addCleanup(self.clients[key].close)
-        return self.clients[key]
 
     def grant(self, leader):
         return self.client_of(leader).acquire(job=os.urandom(8).hex().encode()).leases[0]
