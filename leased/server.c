@@ -552,7 +552,7 @@ static int open_service(struct server *server)
         .policy_arg = server,
         .cluster_init = cluster_init,
         .cluster_arg = server,
-        .ask_replica = server_ask_past,
+        .ask_replica = server_ask_replica,
         .ask_arg = server->ask,
     };
     const struct grpc_limits limits = {.connections = settings(server)->connections};

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 
 #include "common/cert.h"
 #include "common/err.h"
@@ -13,18 +14,26 @@
 #include "common/net/grpc.h"
 #include "common/net/loop.h"
 
-#define PAST    "/xce.v1.ClusterService/Past"
-#define CALL_MS 10000
 #define IDLE_MS 10000
+
+/* To a replica that was asked once; kept. */
+struct link {
+    LIST_ENTRY(link) entry;
+    struct grpc_channel *channel;
+    char *name, *address;
+};
 
 struct server_ask {
     struct loop *loop;
     struct tls_keys *keys;
-    struct grpc_channel *channel; /* to whoever was asked last */
-    char *name, *address;
+    LIST_HEAD(, link) links;
+    size_t n_calls; /* under way */
     bool over;
+};
 
-    service_asked_fn done; /* NULL: nothing is under way */
+struct call {
+    struct server_ask *ask;
+    service_asked_fn done;
     void *done_arg;
     uint8_t *answer;
     size_t answer_len;
@@ -39,16 +48,18 @@ int server_ask_new(struct loop *loop, struct tls_keys *keys, struct server_ask *
         return -ENOMEM;
     ask->loop = loop;
     ask->keys = keys;
+    LIST_INIT(&ask->links);
     *ret = ask;
     return 0;
 }
 
-static void hang_up(struct server_ask *ask)
+static void hang_up(struct link *link)
 {
-    if (ask->channel)
-        grpc_channel_close(mem_take(ask->channel), NULL, NULL);
-    free(mem_take(ask->name));
-    free(mem_take(ask->address));
+    LIST_REMOVE(link, entry);
+    grpc_channel_close(link->channel, NULL, NULL);
+    free(link->name);
+    free(link->address);
+    free(link);
 }
 
 void server_ask_free(struct server_ask *ask)
@@ -56,31 +67,32 @@ void server_ask_free(struct server_ask *ask)
     if (!ask)
         return;
     ask->over = true;
-    hang_up(ask);
-    if (!ask->done)
+    while (!LIST_EMPTY(&ask->links))
+        hang_up(LIST_FIRST(&ask->links));
+    if (!ask->n_calls)
         free(ask);
 }
 
-static void answer(struct server_ask *ask, int r, const char *why)
+static void answer(struct call *call, int r, const char *why)
 {
-    service_asked_fn done = mem_take(ask->done);
-    uint8_t *bytes = mem_take(ask->answer);
+    struct server_ask *ask = call->ask;
 
-    done(ask->over ? -ECANCELED : r, bytes, ask->answer_len, why, ask->done_arg);
-    free(bytes);
-    if (ask->over)
+    call->done(ask->over ? -ECANCELED : r, call->answer, call->answer_len, why, call->done_arg);
+    free(call->answer);
+    free(call);
+    if (--ask->n_calls == 0 && ask->over)
         free(ask);
 }
 
 static void message(struct grpc_request *request, const uint8_t *data, size_t len, void *arg)
 {
-    struct server_ask *ask = arg;
+    struct call *call = arg;
 
     (void)request;
-    free(ask->answer);
-    ask->answer = mem_must_alloc(len + 1);
-    memcpy(ask->answer, data, len);
-    ask->answer_len = len;
+    free(call->answer);
+    call->answer = mem_must_alloc(len + 1);
+    memcpy(call->answer, data, len);
+    call->answer_len = len;
 }
 
 static void ended(struct grpc_request *request, enum grpc_status status, const char *why, bool sent,
@@ -92,56 +104,80 @@ static void ended(struct grpc_request *request, enum grpc_status status, const c
 
 static const struct grpc_request_events events = {.message = message, .end = ended, .unary = true};
 
-/* A stream to that one: the one there is, or a new one. */
-static int dial(struct server_ask *ask, const char *name, const char *address)
+static int dial(struct server_ask *ask, const char *name, const char *address,
+                struct link **ret_link)
 {
     const struct grpc_limits limits = {.idle_ms = IDLE_MS};
     char peer[CERT_URI_MAX + 1];
+    struct grpc_channel *channel;
+    struct link *link;
     int r;
 
-    if (ask->channel && strcmp(ask->name, name) == 0 && strcmp(ask->address, address) == 0)
-        return 0;
-    hang_up(ask);
     if (!ask->keys)
         return -ENOKEY;
     if (snprintf(peer, sizeof peer, CERT_URI_REPLICA "%s", name) >= (int)sizeof peer)
         return -EINVAL;
-    r = grpc_channel_tls_new(ask->loop, address, ask->keys, peer, NULL, &limits, &ask->channel);
-    if (r < 0) {
-        ask->channel = NULL;
+    r = grpc_channel_tls_new(ask->loop, address, ask->keys, peer, NULL, &limits, &channel);
+    if (r < 0)
         return r;
-    }
-    ask->name = mem_must_dup(name, strlen(name) + 1);
-    ask->address = mem_must_dup(address, strlen(address) + 1);
+    link = mem_must_calloc(1, sizeof *link);
+    link->channel = channel;
+    link->name = mem_must_strdup(name);
+    link->address = mem_must_strdup(address);
+    LIST_INSERT_HEAD(&ask->links, link, entry);
+    *ret_link = link;
     return 0;
+}
+
+/* The one there is, or a new one. Who has another address now is not asked at the old one any more. */
+static int find_link(struct server_ask *ask, const char *name, const char *address,
+                     struct link **ret)
+{
+    struct link *link;
+
+    LIST_FOREACH(link, &ask->links, entry)
+    {
+        if (strcmp(link->name, name) != 0)
+            continue;
+        if (strcmp(link->address, address) == 0) {
+            *ret = link;
+            return 0;
+        }
+        hang_up(link);
+        break;
+    }
+    return dial(ask, name, address, ret);
 }
 
 static void fail(void *arg)
 {
-    struct server_ask *ask = arg;
+    struct call *call = arg;
 
-    answer(ask, ask->failed, err_text(ask->failed));
+    answer(call, call->failed, err_text(call->failed));
 }
 
-void server_ask_past(const char *name, const char *address, const uint8_t *bytes, size_t len,
-                     service_asked_fn done, void *done_arg, void *arg)
+void server_ask_replica(const struct service_question *question, service_asked_fn done,
+                        void *done_arg, void *arg)
 {
     struct server_ask *ask = arg;
+    struct call *call = mem_must_calloc(1, sizeof *call);
     struct grpc_request *request;
+    struct link *link;
     int r;
 
-    assert(!ask->done && !ask->over);
-    ask->done = done;
-    ask->done_arg = done_arg;
-    r = dial(ask, name, address);
+    assert(!ask->over);
+    ask->n_calls++;
+    *call = (struct call){.ask = ask, .done = done, .done_arg = done_arg};
+    r = find_link(ask, question->name, question->address, &link);
     if (r == 0)
-        r = grpc_request_start(ask->channel, PAST, CALL_MS, NULL, &events, ask, &request);
+        r = grpc_request_start(link->channel, question->method, question->timeout_ms, NULL, &events,
+                               call, &request);
     if (r < 0) {
-        ask->failed = r;
-        if (loop_defer(ask->loop, fail, ask) < 0)
+        call->failed = r;
+        if (loop_defer(ask->loop, fail, call) < 0)
             abort();
         return;
     }
-    (void)grpc_request_send(request, bytes, len);
+    (void)grpc_request_send(request, question->bytes, question->len);
     grpc_request_half_close(request);
 }

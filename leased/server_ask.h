@@ -17,7 +17,7 @@ int server_ask_new(struct loop *loop, struct tls_keys *keys, struct server_ask *
 void server_ask_free(struct server_ask *ask);
 
 /* ask_replica of struct service_deps; arg is the server_ask. */
-void server_ask_past(const char *name, const char *address, const uint8_t *bytes, size_t len,
-                     service_asked_fn done, void *done_arg, void *arg);
+void server_ask_replica(const struct service_question *question, service_asked_fn done,
+                        void *done_arg, void *arg);
 
 #endif

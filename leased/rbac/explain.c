@@ -25,7 +25,7 @@ static int check_right(const Xce__V1__Right *right, struct err *err)
         }
     if (!n || (text[len - 1] == '*' && len > 1 && text[len - 2] != '/'))
         return err_set(err, -EINVAL, "there is no method %.*s", (int)len, text);
-    if (n == 1 && !strcmp(last->name, METHODS_OF_REPLICAS))
+    if (n == 1 && last->replicas)
         return err_set(err, -EINVAL, "%s: is for replicas alone", last->name);
     if (n == 1 && last->all_only && right->scope == XCE__V1__SCOPE__SCOPE_OWN)
         return err_set(err, -EINVAL, "%s: nothing of it is anybody's own, the scope must be all",
@@ -188,12 +188,14 @@ void policy_explain(const Xce__V1__Rules *rules, const struct principal *princip
     memset(ret, 0, sizeof *ret);
     if (i == METHODS_MAX)
         return;
-    if (!strcmp(method, METHODS_OF_REPLICAS)) {
-        if (principal->kind == PRINCIPAL_REPLICA)
-            *ret = (struct policy_reason){SCOPE_ALL, "replica", "replica", METHODS_OF_REPLICAS};
+    search.row = methods_at(i);
+    if (search.row->replicas) {
+        if (principal->kind == PRINCIPAL_REPLICA) {
+            *ret = (struct policy_reason){SCOPE_ALL, "replica", "replica", ""};
+            (void)snprintf(ret->right, sizeof ret->right, "%s", method);
+        }
         return;
     }
-    search.row = methods_at(i);
     if (principal->kind == PRINCIPAL_ROOT || principal->kind == PRINCIPAL_NODE) {
         bool root = principal->kind == PRINCIPAL_ROOT;
 

@@ -10,16 +10,24 @@
  * own shows them without counts. */
 #define OWN(name, ...)                                                                             \
     {                                                                                              \
-        name, false,                                                                               \
+        name, false, false,                                                                        \
         {                                                                                          \
             __VA_ARGS__                                                                            \
         }                                                                                          \
     }
 #define ALL(name, ...)                                                                             \
     {                                                                                              \
-        name, true,                                                                                \
+        name, true, false,                                                                         \
         {                                                                                          \
             __VA_ARGS__                                                                            \
+        }                                                                                          \
+    }
+
+#define REPLICAS(name)                                                                             \
+    {                                                                                              \
+        name, true, true,                                                                          \
+        {                                                                                          \
+            0                                                                                      \
         }                                                                                          \
     }
 
@@ -29,7 +37,8 @@ static const struct method_row rows[] = {
     ALL("ClusterService/Backup", A, N, N, N, N),
     ALL("ClusterService/Begin", A, N, N, N, N),
     ALL("ClusterService/Confirm", A, N, N, N, N),
-    ALL(METHODS_OF_REPLICAS, N, N, N, N, N),
+    REPLICAS("ClusterService/Overlap"),
+    REPLICAS("ClusterService/Past"),
     ALL("ClusterService/Remove", A, N, N, N, N),
     ALL("ClusterService/Status", A, A, N, N, N),
     ALL("ClusterService/Transfer", A, A, N, N, N),
@@ -125,10 +134,10 @@ bool methods_match(const void *right, size_t len, const char *method)
 
 enum method_kind methods_kind(const char *name)
 {
-    static const char *const read[] = {"Check",     "Explain", "Get",
-                                       "GetConfig", "History", "List",
-                                       "ListRoles", "Past",    "ServerReflectionInfo",
-                                       "Status",    "Suggest", "Watch"};
+    static const char *const read[] = {
+        "Check",  "Explain",   "Get",     "GetConfig", "History",
+        "List",   "ListRoles", "Overlap", "Past",      "ServerReflectionInfo",
+        "Status", "Suggest",   "Watch"};
     static const char *const use[] = {"LeaseService/Acquire", "LeaseService/Release",
                                       "LeaseService/Renew", "NodeService/Enroll",
                                       "NodeService/Session"};

@@ -13,9 +13,6 @@
 /* The one that somebody may call who has no certificate yet: what he shows is a token. */
 #define METHODS_OF_STRANGERS "NodeService/Enroll"
 
-/* The one between replicas: theirs alone, no role has it, and no rule can give it. */
-#define METHODS_OF_REPLICAS "ClusterService/Past"
-
 enum policy_scope {
     SCOPE_NONE = 0, /* may not call it */
     SCOPE_OWN = 1,  /* sees and changes what is his own; the rest looks absent */
@@ -34,6 +31,7 @@ enum builtin_role {
 struct method_row {
     const char *name; /* "LeaseService/Get" */
     bool all_only;    /* nothing of it is anybody's own: scope own is no right */
+    bool replicas;    /* between replicas: theirs alone, no role has it, and no rule can give it */
     uint8_t scopes[N_BUILTIN_ROLES];
 };
 

@@ -197,7 +197,7 @@ enum policy_scope policy_decide(const struct policy *policy, const struct princi
 
     if (i == METHODS_MAX)
         return SCOPE_NONE;
-    if (!strcmp(method, METHODS_OF_REPLICAS))
+    if (methods_at(i)->replicas)
         return principal->kind == PRINCIPAL_REPLICA ? SCOPE_ALL : SCOPE_NONE;
     switch (principal->kind) {
     case PRINCIPAL_ROOT:

@@ -3,8 +3,8 @@
  * The dispatcher asks once, before any handler; handlers only narrow their view to the scope they are given. Rules are
  * replicated state (xce.v1.Rules): roles beside the built-in ones, and bindings of roles to whom. Rights are the union of
  * all roles that a caller has, of equal methods the widest scope counts, and what is not given is not there.
- * No rule changes these: root of leased's own machine is admin, a node has role node, a replica may ask for what its history
- * lacks and nothing else, and nobody else may that. */
+ * No rule changes these: root of leased's own machine is admin, a node has role node, a replica may ask others for what their
+ * history holds and whether uids are taken there, and nothing else, and nobody else may that. */
 #ifndef XCE_LEASED_RBAC_POLICY_H
 #define XCE_LEASED_RBAC_POLICY_H
 

@@ -43,6 +43,7 @@ static const struct rpc_method methods[] = {
     LOCAL("ClusterService", "Backup", backup_request, service_cluster_backup),
     LOCAL("ClusterService", "Begin", begin_request, service_cluster_begin),
     UNARY("ClusterService", "Confirm", confirm_request, service_cluster_confirm),
+    UNARY("ClusterService", "Overlap", overlap_request, service_cluster_overlap),
     LOCAL("ClusterService", "Past", past_request, service_cluster_past),
     LOCAL("ClusterService", "Remove", remove_replica_request, service_cluster_remove),
     LOCAL("ClusterService", "Status", status_request, service_cluster_status),

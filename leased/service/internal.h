@@ -25,6 +25,7 @@ struct service {
     struct service_options options;
     struct service_deps deps;
     bool leading;
+    bool stopping;         /* no other replica is asked any more */
     struct policy *policy; /* the rules in force; rbac.c */
     struct enroll *enroll; /* NULL: no CA here; enroll.c */
     struct ticker *ticker;
@@ -52,6 +53,10 @@ static inline bool service_sees_node(const struct service_request *request, cons
 {
     return policy_sees_node(&request->principal, request->scope, name);
 }
+
+/* Whether the caller is the replica of this cluster with that folder; past_page.c. */
+bool service_is_member(const struct service *service, const struct principal *principal,
+                       uint64_t replica);
 
 /* Wall clock minus cluster time, now: what turns one into the other for people. */
 int64_t service_wall_offset_ms(const struct service *service);

@@ -59,8 +59,8 @@ static void found(int r, const struct history_entry *entries, size_t n, uint64_t
     reply(request, r, &wire);
 }
 
-static bool is_member(const struct service *service, const struct principal *principal,
-                      uint64_t replica)
+bool service_is_member(const struct service *service, const struct principal *principal,
+                       uint64_t replica)
 {
     struct replica_status status;
 
@@ -83,7 +83,7 @@ void service_cluster_past(struct service *service, struct service_request *reque
                                   .limit = HISTORY_PIECE_MAX};
     struct service_pending *pending;
 
-    if (!is_member(service, &request->principal, message->replica)) {
+    if (!service_is_member(service, &request->principal, message->replica)) {
         service_refuse(request, -EACCES, NULL);
         return;
     }

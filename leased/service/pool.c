@@ -7,8 +7,8 @@
 #include "common/err.h"
 #include "common/mem.h"
 #include "common/text.h"
+#include "leased/service/clear.h"
 #include "leased/service/internal.h"
-#include "leased/service/overlap.h"
 #include "leased/watch/lease_proto.h"
 #include "xce/v1/pool.pb-c.h"
 
@@ -179,78 +179,10 @@ static void replied_by_name(struct service *service, struct service_request *req
         reply_gone(service, request, name);
 }
 
-/* ---- overlap with what this machine has, off the loop ---- */
-
-struct check {
-    struct service_pending pending;
-    void (*next)(struct service *service, struct service_request *request,
-                 const struct overlap *overlap);
-    char prefix[NAME_PREFIX_MAX + 1];
-    struct overlap overlap;
-    int r;
-};
-
-static void check_work(void *arg)
-{
-    struct check *check = arg;
-    const struct overlap_sources sources = {
-        .login_defs = "/etc/login.defs",
-        .subuid = "/etc/subuid",
-        .subgid = "/etc/subgid",
-        .prefix = check->prefix,
-    };
-
-    check->r = overlap_gather(&sources, &check->overlap);
-}
-
-static void check_done(int r, void *arg)
-{
-    struct check *check = arg;
-    struct service_request *request = service_settle(&check->pending);
-
-    if (r == 0)
-        r = check->r;
-    if (request && r < 0)
-        service_refuse(request, FSM_PRECONDITION,
-                       "what uids this machine has could not be read: %s", err_text(r));
-    else if (request)
-        check->next(check->pending.service, request, &check->overlap);
-    overlap_done(&check->overlap);
-    free(check);
-}
-
-static void with_overlap(struct service *service, struct service_request *request,
-                         void (*next)(struct service *service, struct service_request *request,
-                                      const struct overlap *overlap))
-{
-    struct check *check = service_pending_new(service, request, sizeof *check);
-
-    if (!check)
-        return;
-    check->next = next;
-    memcpy(check->prefix, fsm_prefix(service_fsm(service)),
-           strlen(fsm_prefix(service_fsm(service))) + 1);
-    if (service->deps.offload(check_work, check_done, check, service->deps.offload_arg) < 0)
-        check_done(-ENOMEM, check);
-}
-
-/* Whether first..last is clear; else the answer is given. */
-static bool clear_range(struct service_request *request, const struct overlap *overlap,
-                        uint32_t first, uint32_t last)
-{
-    const struct overlap_taken *taken = overlap_find(overlap, first, last);
-
-    if (!taken)
-        return true;
-    service_refuse(request, FSM_PRECONDITION, "range %u-%u overlaps %u-%u: %s", first, last,
-                   taken->first, taken->last, taken->what);
-    return false;
-}
-
 /* ---- create ---- */
 
-static void create_checked(struct service *service, struct service_request *request,
-                           const struct overlap *overlap)
+static void create_clear(struct service *service, struct service_request *request,
+                         const struct fsm_range *of)
 {
     const Xce__V1__CreatePoolRequest *message = (const Xce__V1__CreatePoolRequest *)
                                                     request->message;
@@ -260,10 +192,10 @@ static void create_checked(struct service *service, struct service_request *requ
     Xce__V1__CmdPoolCreate create = XCE__V1__CMD_POOL_CREATE__INIT;
     Xce__V1__CmdRange range = XCE__V1__CMD_RANGE__INIT;
 
-    if (!terms || !clear_range(request, overlap, message->range->first, message->range->last))
+    if (!terms)
         return;
-    range.first = message->range->first;
-    range.last = message->range->last;
+    range.first = of->first;
+    range.last = of->last;
     create.name = message->name;
     create.range = &range;
     create.directory_ranges = terms->directory_ranges;
@@ -273,6 +205,21 @@ static void create_checked(struct service *service, struct service_request *requ
     command.kind_case = XCE__V1__COMMAND__KIND_POOL_CREATE;
     command.pool_create = &create;
     service_propose(service, request, message->request, &command, replied_by_name);
+}
+
+/* What can not be right is said before anybody is asked; what was done already is only answered again. */
+static void create_sensible(struct service *service, struct service_request *request)
+{
+    const Xce__V1__CreatePoolRequest *message = (const Xce__V1__CreatePoolRequest *)
+                                                    request->message;
+    auto_free struct terms *terms = read_terms(
+        request, message->settings, message->directory_ranges, message->n_directory_ranges);
+    const struct fsm_range range = {message->range->first, message->range->last};
+
+    if (terms && service_answered(service, request, message->request))
+        create_clear(service, request, &range);
+    else if (terms)
+        clear_everywhere(service, request, &range, create_clear);
 }
 
 void service_pool_create(struct service *service, struct service_request *request)
@@ -290,7 +237,7 @@ void service_pool_create(struct service *service, struct service_request *reques
                        "directory_ranges: name the ranges that directory services use, or say "
                        "none; one of the two");
     else
-        with_overlap(service, request, create_checked);
+        create_sensible(service, request);
 }
 
 /* ---- get, list ---- */
@@ -381,17 +328,33 @@ static void propose_set(struct service *service, struct service_request *request
     service_propose(service, request, message->request, &command, replied_by_name);
 }
 
-static void set_checked(struct service *service, struct service_request *request,
-                        const struct overlap *overlap)
+static void set_clear(struct service *service, struct service_request *request,
+                      const struct fsm_range *range)
 {
     const Xce__V1__SetPoolRequest *message = (const Xce__V1__SetPoolRequest *)request->message;
     const struct fsm_pool *pool = pool_named(service, &message->name);
 
-    /* What is new of it; what is not sensible the FSM refuses. */
-    if (pool && message->last > pool->range.last &&
-        !clear_range(request, overlap, pool->range.last + 1, message->last))
-        return;
-    propose_set(service, request);
+    if (pool && pool->range.last + 1 < range->first)
+        service_refuse(request, FSM_PRECONDITION, "pool %s was made anew meanwhile", pool->name);
+    else
+        propose_set(service, request);
+}
+
+/* Only what is new of it is asked about; what is not sensible the FSM refuses. */
+static void grow(struct service *service, struct service_request *request)
+{
+    const Xce__V1__SetPoolRequest *message = (const Xce__V1__SetPoolRequest *)request->message;
+    const struct fsm_pool *pool = pool_named(service, &message->name);
+    struct fsm_range range = {0, message->last};
+
+    if (service_answered(service, request, message->request)) {
+        propose_set(service, request);
+    } else if (pool && message->last > pool->range.last) {
+        range.first = pool->range.last + 1;
+        clear_everywhere(service, request, &range, set_clear);
+    } else if (!service_doubts(service, request)) {
+        propose_set(service, request);
+    }
 }
 
 void service_pool_set(struct service *service, struct service_request *request)
@@ -404,7 +367,7 @@ void service_pool_set(struct service *service, struct service_request *request)
     else if (message->directory_none && message->n_directory_ranges)
         service_refuse(request, -EINVAL, "directory_ranges: either ranges or none");
     else if (message->last)
-        with_overlap(service, request, set_checked);
+        grow(service, request);
     else
         propose_set(service, request);
 }
@@ -498,7 +461,7 @@ static void suggest_checked(struct service *service, struct service_request *req
 
 static void suggest(struct service *service, struct service_request *request)
 {
-    with_overlap(service, request, suggest_checked);
+    clear_gather(service, request, suggest_checked);
 }
 
 void service_pool_suggest(struct service *service, struct service_request *request)

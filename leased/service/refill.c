@@ -14,6 +14,8 @@
 #include "leased/service/internal.h"
 #include "leased/service/past_wire.h"
 
+#define METHOD  "/xce.v1.ClusterService/Past"
+#define CALL_MS 10000
 /* When nobody could fill a gap; longer each time. */
 #define RETRY_MS     2000
 #define RETRY_MAX_MS 600000
@@ -191,8 +193,14 @@ static void ask(struct refill *refill, const Xce__V1__PastRequest *request, serv
 
     (void)xce__v1__past_request__pack(request, bytes);
     refill->waiting = true;
-    refill->service->deps.ask_replica(other_of(refill)->name, other_of(refill)->address, bytes, len,
-                                      done, refill, refill->service->deps.ask_arg);
+    refill->service->deps.ask_replica(
+        &(struct service_question){.method = METHOD,
+                                   .name = other_of(refill)->name,
+                                   .address = other_of(refill)->address,
+                                   .bytes = bytes,
+                                   .len = len,
+                                   .timeout_ms = CALL_MS},
+        done, refill, refill->service->deps.ask_arg);
     free(bytes);
 }
 

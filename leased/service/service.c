@@ -128,6 +128,7 @@ void service_leading(struct service *service, bool leading)
 
 void service_stop(struct service *service)
 {
+    service->stopping = true;
     session_stop(service);
     watch_stop(service);
     wait_stop(service);

@@ -101,6 +101,15 @@ struct service_options {
 
 #define CLUSTER_WHY_MAX 512
 
+/* A question to another replica; dies with the call. */
+struct service_question {
+    const char *method;         /* "/xce.v1.ClusterService/Past" */
+    const char *name, *address; /* whose */
+    const uint8_t *bytes;       /* its request, packed */
+    size_t len;
+    int64_t timeout_ms;
+};
+
 /* What another replica answers. r: 0; -EHOSTUNREACH, -ECANCELED, -errno, why says. All of it dies with the call. */
 typedef void (*service_asked_fn)(int r, const uint8_t *bytes, size_t len, const char *why,
                                  void *arg);
@@ -122,10 +131,10 @@ struct service_deps {
      * -EEXIST; -EINVAL; -errno. why: a sentence, CLUSTER_WHY_MAX bytes. */
     int (*cluster_init)(char *why, void *arg);
     void *cluster_arg;
-    /* Ask the replica of that name at that address a packed PastRequest; the answer is its packed PastReply. One question at
-     * a time; done exactly once, never inside this call. May be NULL: there are no others. */
-    void (*ask_replica)(const char *name, const char *address, const uint8_t *bytes, size_t len,
-                        service_asked_fn done, void *done_arg, void *arg);
+    /* Ask another replica; the answer is the packed reply of the method. done exactly once, never inside this call. May be
+     * NULL: there are no others. Not to be called after service_stop. */
+    void (*ask_replica)(const struct service_question *question, service_asked_fn done,
+                        void *done_arg, void *arg);
     void *ask_arg;
 };
 
@@ -200,6 +209,7 @@ void service_cluster_add(struct service *service, struct service_request *reques
 void service_cluster_remove(struct service *service, struct service_request *request);
 void service_cluster_transfer(struct service *service, struct service_request *request);
 void service_cluster_backup(struct service *service, struct service_request *request);
+void service_cluster_overlap(struct service *service, struct service_request *request);
 void service_cluster_past(struct service *service, struct service_request *request);
 void service_cluster_confirm(struct service *service, struct service_request *request);
 

@@ -196,6 +196,7 @@ METHODS = {
     "ClusterService/Transfer": [Row(change("cluster", "TransferRequest"), own_means=False)],
     "ClusterService/Confirm": [Row(change("cluster", "ConfirmRequest", nodes=[b"absent"]), own_means=False)],
     "ClusterService/Backup": [Row(simple("cluster", "BackupRequest"), own_means=False)],
+    "ClusterService/Overlap": [Row(simple("cluster", "OverlapRequest"), own_means=False)],
     "ClusterService/Past": [Row(simple("cluster", "PastRequest"), own_means=False)],
     "Health/Check": [Row(health)],
     "Health/Watch": [Row(health, kind="unary_stream", replies=1)],

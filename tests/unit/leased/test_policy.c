@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "common/mem.h"
 #include "leased/rbac/policy.h"
 #include "leased/rpc/method.h"
 
@@ -119,6 +120,11 @@ static enum policy_scope decide(const struct rules *rules, const struct principa
     return scope;
 }
 
+static bool of_replicas(const char *method)
+{
+    return methods_at(methods_find(method))->replicas;
+}
+
 /* ---- the defaults ---- */
 
 static void policy_root_has_all_of_every_method(void **state)
@@ -130,7 +136,7 @@ static void policy_root_has_all_of_every_method(void **state)
     (void)state;
     rules_init(&nothing);
     for (size_t i = 0; (method = rpc_method_at(i)); i++) {
-        if (!strcmp(method->permission, METHODS_OF_REPLICAS))
+        if (of_replicas(method->permission))
             continue; /* shown by the test below */
         assert_int_equal(decide(NULL, &root, method->permission), SCOPE_ALL);
         assert_int_equal(decide(&nothing, &root, method->permission), SCOPE_ALL);
@@ -139,6 +145,7 @@ static void policy_root_has_all_of_every_method(void **state)
 
 static void policy_what_is_between_replicas_no_rule_gives_to_others(void **state)
 {
+    static const char *const theirs[] = {"ClusterService/Overlap", "ClusterService/Past"};
     const struct principal root = peer(0), admin = user_in("a", "xce-admin"), n1 = node("n1");
     const struct rpc_method *method;
     struct principal replica;
@@ -152,12 +159,17 @@ static void policy_what_is_between_replicas_no_rule_gives_to_others(void **state
     assert_int_equal(principal_from_replica("c1", &replica, NULL), 0);
     for (size_t i = 0; (method = rpc_method_at(i)); i++)
         assert_int_equal(decide(&rules, &replica, method->permission),
-                         strcmp(method->permission, METHODS_OF_REPLICAS) ? SCOPE_NONE : SCOPE_ALL);
-    assert_int_equal(decide(&rules, &root, METHODS_OF_REPLICAS), SCOPE_NONE);
-    assert_int_equal(decide(&rules, &admin, METHODS_OF_REPLICAS), SCOPE_NONE);
-    assert_int_equal(decide(&rules, &n1, METHODS_OF_REPLICAS), SCOPE_NONE);
-    add_right(&rules, add_role(&rules, "named"), METHODS_OF_REPLICAS, ALL);
-    assert_int_equal(policy_check(&rules.rules, &err), -EINVAL);
+                         of_replicas(method->permission) ? SCOPE_ALL : SCOPE_NONE);
+    for (size_t i = 0; i < ARRAY_LEN(theirs); i++) {
+        struct rules named;
+
+        assert_int_equal(decide(&rules, &root, theirs[i]), SCOPE_NONE);
+        assert_int_equal(decide(&rules, &admin, theirs[i]), SCOPE_NONE);
+        assert_int_equal(decide(&rules, &n1, theirs[i]), SCOPE_NONE);
+        rules_init(&named);
+        add_right(&named, add_role(&named, "named"), theirs[i], ALL);
+        assert_int_equal(policy_check(&named.rules, &err), -EINVAL);
+    }
 }
 
 static void policy_without_a_binding_is_nothing(void **state)
@@ -410,7 +422,7 @@ static void methods_are_sorted_and_served(void **state)
             served = served || !strcmp(method->permission, methods_at(i)->name);
         assert_true(served);
         assert_int_equal(methods_at(i)->scopes[BUILTIN_ADMIN],
-                         strcmp(methods_at(i)->name, METHODS_OF_REPLICAS) ? SCOPE_ALL : SCOPE_NONE);
+                         methods_at(i)->replicas ? SCOPE_NONE : SCOPE_ALL);
         for (int role = 0; role < N_BUILTIN_ROLES; role++)
             assert_false(methods_at(i)->all_only && methods_at(i)->scopes[role] == SCOPE_OWN);
     }

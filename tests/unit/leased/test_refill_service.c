@@ -175,16 +175,18 @@ static void garbage(void *arg)
     answer(arg, 0, (const uint8_t *)"\xff\xff\xff\xff", 4);
 }
 
-static void ask_replica(const char *name, const char *address, const uint8_t *bytes, size_t len,
-                        service_asked_fn done, void *done_arg, void *arg)
+static void ask_replica(const struct service_question *question, service_asked_fn done,
+                        void *done_arg, void *arg)
 {
     struct fixture *fx = arg;
-    Xce__V1__PastRequest *request = xce__v1__past_request__unpack(NULL, len, bytes);
+    Xce__V1__PastRequest *request = xce__v1__past_request__unpack(NULL, question->len,
+                                                                  question->bytes);
 
     assert_null(fx->done);
     assert_non_null(request);
-    assert_string_equal(name, fx->source_name);
-    assert_non_null(address);
+    assert_string_equal(question->method, "/xce.v1.ClusterService/Past");
+    assert_string_equal(question->name, fx->source_name);
+    assert_non_null(question->address);
     fx->request = *request;
     xce__v1__past_request__free_unpacked(request, NULL);
     fx->done = done;

@@ -1,0 +1,160 @@
+#!/usr/bin/env -S LC_ALL=C.UTF-8 /usr/bin/python3 -B
+"""A pool is made, and grows, only where no machine of the cluster has anything: each replica that is not asked has accounts of
+its own here, in a mount namespace."""
+import os
+import shutil
+import signal
+import time
+import unittest
+
+import grpc
+
+import peer
+import replicas
+
+FIRST, COUNT = 2013265920, 1024
+LAST = FIRST + COUNT - 1
+ANSWERS_S = 8  # what a machine has for its answer
+
+
+class Accounts:
+    """/etc/passwd of one process: what the machine has, and whoever is added."""
+
+    def __init__(self, folder):
+        self.path = os.path.join(folder, "passwd")
+        shutil.copy("/etc/passwd", self.path)
+
+    @property
+    def mount(self):
+        return ["unshare", "--mount", "--propagation", "private", "sh", "-c", "mount --bind \"$1\" /etc/passwd && shift && exec \"$@\"",
+                "sh", self.path]
+
+    def add(self, name, uid):
+        # In place: it is the file that is mounted.
+        with open(self.path, "a", encoding="ascii") as f:
+            f.write("%s:x:%d:65534::/nonexistent:/usr/sbin/nologin\n" % (name, uid))
+
+    def remove(self, name):
+        with open(self.path, "r+", encoding="ascii") as f:
+            lines = [line for line in f if not line.startswith(name + ":")]
+            f.seek(0)
+            f.truncate()
+            f.writelines(lines)
+
+
+class Base(replicas.Cluster):
+    def setUp(self):
+        if os.geteuid() != 0:
+            self.skipTest("needs root")
+        super().setUp()
+
+    def grow(self, n=3):
+        """Replicas, each with accounts of its own, and no pool."""
+        for i in range(n):
+            replica = self.replica("c%d" % (i + 1))
+            replica.accounts = Accounts(replica.folder)
+            replica.preload = replica.accounts.mount
+            replica.start()
+        first, *others = self.replicas
+        first.ctl("cluster", "init")
+        self.leader(first)
+        for replica in others:
+            first.ctl("cluster", "add", replica.name, "--address", replica.address)
+        return self.replicas
+
+    def create(self, replica, **how):
+        return replica.ctl("pool", "create", "main", "--range", "%d-%d" % (FIRST, LAST), "--directory-ranges", "none", **how)
+
+    def extend(self, replica, last, **how):
+        return replica.ctl("pool", "set", "main", "--last", str(last), **how)
+
+    def refused(self, call, *words):
+        """Why it is; and it has not been done."""
+        before = self.pools()
+        error = call(status=1)["error"]
+        self.assertEqual(error["code"], "failed_precondition")
+        for word in words:
+            self.assertIn(word, error["message"])
+        self.assertEqual(self.pools(), before)
+        return error["message"]
+
+    def pools(self):
+        return [(pool["name"], pool["range"]) for pool in self.replicas[0].ctl("pool", "list")["pools"]]
+
+
+class OfReplicas(Base):
+    def test_an_account_that_another_replica_has_refuses_the_pool(self):
+        first, second, third = self.grow()
+        second.accounts.add("carol", FIRST + 5)
+        for asked in (first, third):
+            self.refused(lambda status, asked=asked: self.create(asked, status=status), "replica c2", "carol", str(FIRST + 5))
+        # Asked itself it says so of itself.
+        self.refused(lambda status: self.create(second, status=status), "carol")
+        second.accounts.remove("carol")
+        self.create(first)
+        self.assertEqual(len(self.pools()), 1)
+
+    def test_an_account_that_another_replica_has_refuses_growth(self):
+        first, second, third = self.grow()
+        second.accounts.add("carol", LAST + 7)
+        self.create(third)
+        self.refused(lambda status: self.extend(first, LAST + COUNT, status=status), "replica c2", "carol", str(LAST + 7))
+        # What the pool has already is not asked about: that it has an account by now is the nodes' to block.
+        second.accounts.add("dave", FIRST + 1)
+        self.extend(first, LAST + 6)
+        second.accounts.remove("carol")
+        self.extend(first, LAST + COUNT)
+
+    def test_a_replica_that_does_not_answer_is_named_in_time(self):
+        first, *others = self.grow()
+        leader = self.leader()
+        silent = next(r for r in others if r is not leader)
+        silent.process.send_signal(signal.SIGSTOP)
+        try:
+            begun = time.monotonic()
+            self.refused(lambda status: self.create(first, status=status), "replica %s (" % silent.name)
+            self.assertLess(time.monotonic() - begun, ANSWERS_S + 4)
+        finally:
+            silent.process.send_signal(signal.SIGCONT)
+        self.create(first)
+
+    def test_a_replica_that_is_down_is_named_until_it_is_back_or_removed(self):
+        first, *others = self.grow()
+        leader = self.leader()
+        down = next(r for r in others if r is not leader)
+        down.kill()
+        self.refused(lambda status: self.create(first, status=status), "replica %s (" % down.name)
+        down.start()
+
+        def made():
+            try:
+                return self.create(first)
+            except AssertionError as error:
+                if "replica %s (" % down.name not in str(error):
+                    raise
+                return None
+        peer.until(made, what="it to be asked again", seconds=20)
+        down.kill()
+        self.refused(lambda status: self.extend(first, LAST + 1, status=status), "replica %s (" % down.name)
+        first.ctl("cluster", "remove", down.name)
+        self.extend(first, LAST + 1)
+
+    def test_what_was_done_is_answered_again_whoever_is_down(self):
+        first, *others = self.grow()
+        client, request_id = self.client_of(first), os.urandom(16)
+        client.create_pool(first=FIRST, count=COUNT, request_id=request_id)
+        leader = self.leader()
+        next(r for r in others if r is not leader).kill()
+        self.assertEqual(client.create_pool(first=FIRST, count=COUNT, request_id=request_id).pool.name, "main")
+
+    def test_only_replicas_may_ask(self):
+        first, *_ = self.grow(1)
+        m = peer.messages()
+        ask = m["cluster"].OverlapRequest(first=FIRST, last=LAST)
+        with self.assertRaises(grpc.RpcError) as denied:
+            self.client_of(first).cluster.Overlap(ask, timeout=10)
+        self.assertEqual(denied.exception.code().name, "PERMISSION_DENIED")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
