@@ -17,6 +17,14 @@
 
 /* ---- fields of messages, by name: the verbs call the same things by the same names ---- */
 
+/* Of a choice (oneof) only that which was made is there: the others lie in the same place. */
+static bool is_there(const ProtobufCMessage *message, const ProtobufCFieldDescriptor *field)
+{
+    const uint32_t *choice = (const void *)((const char *)message + field->quantifier_offset);
+
+    return !(field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) || *choice == field->id;
+}
+
 static const void *field(const ProtobufCMessage *message, const char *name, ProtobufCType type)
 {
     const ProtobufCFieldDescriptor *found;
@@ -24,7 +32,8 @@ static const void *field(const ProtobufCMessage *message, const char *name, Prot
     if (!message)
         return NULL;
     found = protobuf_c_message_descriptor_get_field_by_name(message->descriptor, name);
-    if (!found || found->type != type || found->label == PROTOBUF_C_LABEL_REPEATED)
+    if (!found || found->type != type || found->label == PROTOBUF_C_LABEL_REPEATED ||
+        !is_there(message, found))
         return NULL;
     return (const char *)message + found->offset;
 }

@@ -348,6 +348,24 @@ static void record_says_who_did_what_to_what(void **state)
          "\"more_leases\":4,\"outcome\":\"LEFT\"}\n");
 }
 
+/* Its other fields lie in the same place. */
+static void record_names_the_key_that_was_asked_for(void **state)
+{
+    Xce__V1__LeaseKey key = XCE__V1__LEASE_KEY__INIT;
+    const struct principal nobody = {.key = "-", .name = "-"};
+    struct record record = {&nobody, "LeaseService/Get", &key.base, NULL, 0, GRPC_OK, NULL};
+
+    (void)state;
+    key.key_case = XCE__V1__LEASE_KEY__KEY_LEASE;
+    key.lease = 12;
+    line(&record, "{\"time\":\"1970-01-01T00:00:01.000Z\",\"principal\":\"-\",\"name\":\"-\","
+                  "\"method\":\"LeaseService/Get\",\"lease\":12,\"outcome\":\"OK\"}\n");
+    key.key_case = XCE__V1__LEASE_KEY__KEY_NAME;
+    key.name = (ProtobufCBinaryData){5, (uint8_t *)"xce-1"};
+    line(&record, "{\"time\":\"1970-01-01T00:00:01.000Z\",\"principal\":\"-\",\"name\":\"-\","
+                  "\"method\":\"LeaseService/Get\",\"name\":\"xce-1\",\"outcome\":\"OK\"}\n");
+}
+
 /* What is refused for its length is recorded, too. */
 static void record_of_long_words_is_cut_short(void **state)
 {
@@ -388,6 +406,7 @@ int main(void)
         TEST(audit_line_cut_short_spoils_no_other),
         TEST(audit_that_can_not_rotate_goes_on),
         cmocka_unit_test(record_says_who_did_what_to_what),
+        cmocka_unit_test(record_names_the_key_that_was_asked_for),
         cmocka_unit_test(record_of_long_words_is_cut_short),
     };
 
