@@ -217,6 +217,14 @@ enum policy_scope policy_decide(const struct policy *policy, const struct princi
     return SCOPE_NONE;
 }
 
+bool policy_is_by_rules(const struct principal *principal, const char *method)
+{
+    size_t i = methods_find(method);
+
+    return (principal->kind == PRINCIPAL_LOCAL || principal->kind == PRINCIPAL_USER) &&
+           i != METHODS_MAX && !methods_at(i)->replicas;
+}
+
 bool policy_knows(const char *method)
 {
     return methods_find(method) != METHODS_MAX;

@@ -32,6 +32,9 @@ void policy_free(struct policy *policy);
 enum policy_scope policy_decide(const struct policy *policy, const struct principal *principal,
                                 const char *method);
 
+/* Whether other rules could give principal another right to method: not to those that stand in no rules. */
+bool policy_is_by_rules(const struct principal *principal, const char *method);
+
 /* Whether some role could name the method; one that none can can not be registered. */
 bool policy_knows(const char *method);
 

@@ -12,6 +12,7 @@
 #include "common/net/tls_port.h"
 #include "common/pb.h"
 #include "leased/audit/audit.h"
+#include "leased/rpc/doubt.h"
 #include "leased/rpc/health.h"
 #include "leased/rpc/method.h"
 #include "leased/rpc/record.h"
@@ -28,6 +29,7 @@ struct rpc_server {
     struct grpc_server *strangers; /* who has no certificate; NULL = no TLS */
     unsigned n_open;               /* of the two, while they close */
     struct usernames *usernames;
+    struct doubts *doubts;
     struct health *health;
     struct unary *spare;
     unsigned n_spare;
@@ -102,26 +104,35 @@ static void complete(struct principal *principal, const struct username *who)
         principal_from_peer(principal->uid, principal->gid, who->name, principal);
 }
 
-/* accepted ─▶ known (NSS was asked, if need be) ─▶ decided ─▶ admitted: the call goes its way, or denied. */
+/* accepted ─▶ known (NSS was asked, if need be) ─▶ decided ─▶ admitted: the call goes its way
+ *                                                      │ not permitted
+ *                                                      └─▶ the rules are current (doubt.h) ─▶ decided again: admitted, or denied */
 struct incoming {
     struct rpc_server *server;
     struct grpc_call *call;
     const struct rpc_method *method;
     struct principal *principal; /* where the service will look for it */
     enum policy_scope scope;
-    bool asking;
+    bool asking;        /* NSS */
+    struct doubt doubt; /* of a denial */
     bool admitted;
     void (*admit)(struct incoming *incoming);
 };
 
-static void deny(struct rpc_server *server, struct grpc_call *call,
-                 const struct principal *principal, const struct rpc_method *method)
+static void log_denied(struct rpc_server *server, const struct principal *principal,
+                       const struct rpc_method *method)
 {
     unsigned held;
 
     if (log_limit_ok(&server->denied, &held))
         log_notice(LOG_FIELDS(.message_id = LOG_ID_DENIED, .actor = principal->name), "%s denied%s",
                    method->permission, held ? " (and others before it)" : "");
+}
+
+static void deny(struct rpc_server *server, struct grpc_call *call,
+                 const struct principal *principal, const struct rpc_method *method)
+{
+    log_denied(server, principal, method);
     record_call(&server->recorder, &(struct record){.principal = principal,
                                                     .method = method->permission,
                                                     .status = GRPC_PERMISSION_DENIED,
@@ -136,19 +147,52 @@ static enum policy_scope decide_now(const struct rpc_server *server,
     return policy_decide(service_policy(server->service), principal, method->permission);
 }
 
+/* The scope is known: to go by it, or that there is none. */
+static void settle(struct incoming *incoming)
+{
+    if (incoming->scope != SCOPE_NONE) {
+        incoming->admitted = true;
+        incoming->admit(incoming);
+    } else if (service_rules_awaited(incoming->server->service)) {
+        refuse(incoming->call, -EAGAIN, "the rules of this cluster are not here yet");
+    } else {
+        deny(incoming->server, incoming->call, incoming->principal, incoming->method);
+    }
+}
+
+/* Whether other rules, which another replica may have, could give him the right. */
+static bool is_doubtful(const struct incoming *incoming)
+{
+    return !service_rules_awaited(incoming->server->service) &&
+           policy_is_by_rules(incoming->principal, incoming->method->permission);
+}
+
+static void rules_confirmed(int r, struct doubt *doubt)
+{
+    struct incoming *incoming = (struct incoming *)((char *)doubt -
+                                                    offsetof(struct incoming, doubt));
+
+    /* What is about this replica it decides alone where it must. */
+    if (r < 0 && !incoming->method->local) {
+        refuse(incoming->call, -EAGAIN,
+               "not permitted by the rules that this replica knows, which may be old: there is no "
+               "leader to ask");
+        return;
+    }
+    grpc_call_resume(incoming->call);
+    incoming->scope = decide_now(incoming->server, incoming->principal, incoming->method);
+    settle(incoming);
+}
+
 static void decide(struct incoming *incoming)
 {
     incoming->scope = decide_now(incoming->server, incoming->principal, incoming->method);
-    if (incoming->scope == SCOPE_NONE && service_rules_awaited(incoming->server->service)) {
-        refuse(incoming->call, -EAGAIN, "the rules of this cluster are not here yet");
-        return;
+    if (incoming->scope == SCOPE_NONE && is_doubtful(incoming)) {
+        grpc_call_pause(incoming->call);
+        doubts_ask(incoming->server->doubts, &incoming->doubt, rules_confirmed);
+    } else {
+        settle(incoming);
     }
-    if (incoming->scope == SCOPE_NONE) {
-        deny(incoming->server, incoming->call, incoming->principal, incoming->method);
-        return;
-    }
-    incoming->admitted = true;
-    incoming->admit(incoming);
 }
 
 static void answered(int r, const struct username *who, void *arg)
@@ -162,9 +206,9 @@ static void answered(int r, const struct username *who, void *arg)
                "the name service of this machine does not say who you are");
         return;
     }
+    grpc_call_resume(incoming->call);
     complete(incoming->principal, who);
     decide(incoming);
-    grpc_call_resume(incoming->call);
 }
 
 /* The call is bound. Decides now, or when it is known who calls; nothing is read from him until then. */
@@ -189,6 +233,7 @@ static void incoming_end(struct incoming *incoming)
 {
     if (incoming->asking)
         usernames_forget(incoming->server->usernames, incoming);
+    doubts_forget(incoming->server->doubts, &incoming->doubt);
 }
 
 /* ---- unary calls ---- */
@@ -251,6 +296,8 @@ static void replied(int r, const char *message, const ProtobufCMessage *reply, v
     size_t len;
 
     unary->served = false;
+    if (r == -EACCES)
+        log_denied(unary->incoming.server, &unary->request.principal, unary->incoming.method);
     record_unary(unary, (int)rpc_status(r), message);
     if (r != 0) {
         refuse(unary->incoming.call, r, message);
@@ -337,7 +384,10 @@ static const struct grpc_call_events unary_events = {
 
 static void admit_unary(struct incoming *incoming)
 {
-    ((struct unary *)incoming)->request.scope = incoming->scope;
+    struct service_request *request = &((struct unary *)incoming)->request;
+
+    request->scope = incoming->scope;
+    request->policy_count = service_policy_count(incoming->server->service);
 }
 
 static void accept_unary(struct rpc_server *server, struct grpc_call *call,
@@ -353,6 +403,7 @@ static void accept_unary(struct rpc_server *server, struct grpc_call *call,
     unary->served = false;
     unary->request = (struct service_request){
         .principal = *principal,
+        .permission = method->permission,
         .reply = replied,
         .reply_arg = unary,
     };
@@ -548,6 +599,11 @@ static void accept_call(struct grpc_call *call, const char *path, void *arg)
         accept_unary(server, call, method, &principal, known);
 }
 
+static void confirm(void (*done)(int r, void *arg), void *done_arg, void *arg)
+{
+    service_confirm(((struct rpc_server *)arg)->service, done, done_arg);
+}
+
 int rpc_server_new(struct loop *loop, struct service *service, const struct grpc_limits *limits,
                    struct rpc_server **ret)
 {
@@ -559,12 +615,15 @@ int rpc_server_new(struct loop *loop, struct service *service, const struct grpc
         r = health_new(&server->health);
     }
     if (r == 0)
+        r = doubts_new(confirm, server, &server->doubts);
+    if (r == 0)
         r = usernames_new(loop, &clock_real, usernames_nss, &server->usernames);
     if (r == 0)
         r = grpc_server_new(loop, limits, accept_call, server, &server->grpc);
     if (r < 0) {
         if (server) {
             usernames_free(server->usernames);
+            doubts_free(server->doubts);
             health_free(server->health);
         }
         free(server);
@@ -654,6 +713,7 @@ static void closed(void *arg)
         server->spare = next;
     }
     usernames_free(server->usernames);
+    doubts_free(server->doubts);
     health_free(server->health);
     recorder_done(&server->recorder);
     free(server);

@@ -27,6 +27,7 @@ struct service {
     bool leading;
     bool stopping;         /* no other replica is asked any more */
     struct policy *policy; /* the rules in force; rbac.c */
+    uint64_t policy_count; /* how often they have changed */
     struct enroll *enroll; /* NULL: no CA here; enroll.c */
     struct ticker *ticker;
     struct tell *tell;

@@ -166,6 +166,25 @@ void service_propose_own(struct service *service, Xce__V1__Command *command, eng
     free(bytes);
 }
 
+/* The rules may have changed since the dispatcher asked them: on the leader while the message was on its way, elsewhere also
+ * long before, which is only known now. */
+static void decide_again(const struct service *service, struct service_request *request)
+{
+    if (!request->permission || request->policy_count == service->policy_count)
+        return;
+    request->policy_count = service->policy_count;
+    request->scope = policy_decide(service->policy, &request->principal, request->permission);
+}
+
+static void run(struct service *service, struct service_request *request, service_unary_fn handler)
+{
+    decide_again(service, request);
+    if (request->scope == SCOPE_NONE)
+        service_refuse(request, -EACCES, "not permitted");
+    else
+        handler(service, request);
+}
+
 static void confirmed(int r, void *arg)
 {
     struct pending *pending = arg;
@@ -181,7 +200,12 @@ static void confirmed(int r, void *arg)
         return;
     }
     request->fresh = true;
-    query(service, request);
+    run(service, request, query);
+}
+
+void service_confirm(struct service *service, void (*done)(int r, void *arg), void *arg)
+{
+    engine_read_barrier(service->deps.engine, done, arg);
 }
 
 /* Messages of reads have a field of this name; common.proto says what it means. */
@@ -197,7 +221,7 @@ static void read_stale(struct service *service, struct service_request *request,
 {
     request->stale = true;
     if (fsm_initialised(service_fsm(service)))
-        handler(service, request);
+        run(service, request, handler);
     else
         service_refuse(request, -EAGAIN, "this replica has no state yet, not even an old one");
 }
@@ -209,7 +233,7 @@ void service_handle(struct service *service, struct service_request *request,
     if (wants_stale(request->message))
         read_stale(service, request, handler);
     else if (local || service->leading)
-        handler(service, request);
+        run(service, request, handler);
     else
         service_read(service, request, handler);
 }

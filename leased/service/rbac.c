@@ -37,9 +37,15 @@ const struct policy *service_policy(const struct service *service)
     return service->policy;
 }
 
+uint64_t service_policy_count(const struct service *service)
+{
+    return service->policy_count;
+}
+
 static void changed(struct service *service)
 {
     rbac_load(service);
+    service->policy_count++;
     if (service->deps.policy_changed)
         service->deps.policy_changed(service->deps.policy_arg);
 }

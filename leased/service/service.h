@@ -34,6 +34,8 @@ typedef void (*service_unary_fn)(struct service *service, struct service_request
 struct service_request {
     struct principal principal;
     enum policy_scope scope;
+    uint64_t policy_count;  /* service_policy_count when scope was decided */
+    const char *permission; /* that it was decided for; NULL: scope stays whatever the rules say */
     const ProtobufCMessage *message; /* decoded, lives as long as the request */
     service_reply_fn reply;
     void *reply_arg;
@@ -50,8 +52,9 @@ struct service_request {
 };
 
 /* Hand a request to its handler. Where another replica leads, the state here may be behind what the caller has been told
- * elsewhere: so not before it has caught up. local: it is about this replica, whatever it knows. A read whose message
- * says `stale` does not wait for that, nor for a leader. */
+ * elsewhere: so not before it has caught up, and by the rules of then. local: it is about this replica, whatever it knows.
+ * A read whose message says `stale` does not wait for that, nor for a leader. Under whatever rules have come since scope
+ * was decided it is decided again; if nothing is left of it that is the answer (-EACCES). */
 void service_handle(struct service *service, struct service_request *request,
                     service_unary_fn handler, bool local);
 
@@ -149,6 +152,11 @@ void service_changed(struct service *service, const struct fsm_change *change);
 void service_restored(struct service *service);
 /* The rules in force, for the dispatcher. Dies with the next change of them. */
 const struct policy *service_policy(const struct service *service);
+/* How often they have changed since the start. */
+uint64_t service_policy_count(const struct service *service);
+/* done(0) when the state here, and so the rules, has everything that was acknowledged before this call; -errno: there is
+ * nobody to ask. Exactly once, never inside this call. */
+void service_confirm(struct service *service, void (*done)(int r, void *arg), void *arg);
 /* There are none, and will be soon: who is denied may ask again. */
 bool service_rules_awaited(const struct service *service);
 /* After the changes of an entry. */

@@ -172,6 +172,32 @@ static void policy_what_is_between_replicas_no_rule_gives_to_others(void **state
     }
 }
 
+/* No rules against rules that give all: who has the same under both is not asked about. */
+static void policy_says_whom_rules_concern(void **state)
+{
+    struct principal who[6] = {peer(0), peer(1000), user("alice"), user_in("bob", "hpc"),
+                               node("n1")};
+    struct principal stranger;
+    const struct rpc_method *method;
+    struct rules nothing, wide;
+
+    (void)state;
+    assert_int_equal(principal_from_replica("c1", &who[5], NULL), 0);
+    principal_stranger(&stranger);
+    rules_init(&nothing);
+    rules_init(&wide);
+    add_right(&wide, add_role(&wide, "wide"), "*", ALL);
+    bind_role(&wide, LOCAL, "*", "wide");
+    bind_role(&wide, USER, "*", "wide");
+    for (size_t i = 0; (method = rpc_method_at(i)); i++) {
+        for (size_t k = 0; k < sizeof who / sizeof who[0]; k++)
+            assert_int_equal(policy_is_by_rules(&who[k], method->permission),
+                             decide(&nothing, &who[k], method->permission) !=
+                                 decide(&wide, &who[k], method->permission));
+        assert_false(policy_is_by_rules(&stranger, method->permission));
+    }
+}
+
 static void policy_without_a_binding_is_nothing(void **state)
 {
     const struct principal nobody[] = {{.kind = PRINCIPAL_NOBODY, .key = "uid:0", .local = true},
@@ -498,6 +524,7 @@ int main(void)
         cmocka_unit_test(policy_reason_names_binding_role_and_right),
         cmocka_unit_test(policy_explains_what_it_decides),
         cmocka_unit_test(policy_check_names_what_is_wrong),
+        cmocka_unit_test(policy_says_whom_rules_concern),
         cmocka_unit_test(methods_are_sorted_and_served),
         cmocka_unit_test(policy_node_sees_itself_alone),
         cmocka_unit_test(policy_own_is_uid_and_name),
