@@ -235,6 +235,9 @@ static bool read_address(struct service_request *request, const ProtobufCBinaryD
     return true;
 }
 
+/* These methods are local so that a replica that is in no cluster says so. One that is in one knows its caller's rights and
+ * its members only when it has made sure. */
+
 void service_cluster_add(struct service *service, struct service_request *request)
 {
     const Xce__V1__AddReplicaRequest *message = (const Xce__V1__AddReplicaRequest *)
@@ -243,7 +246,7 @@ void service_cluster_add(struct service *service, struct service_request *reques
 
     if (service_check_id(request, message->request) && is_cluster(service, request) &&
         read_name(request, &message->name, name) &&
-        read_address(request, &message->address, address))
+        read_address(request, &message->address, address) && !service_doubts(service, request))
         replica_add(service->deps.engine, name, address, changed, change_new(service, request));
 }
 
@@ -312,11 +315,10 @@ void service_cluster_remove(struct service *service, struct service_request *req
     char name[TEXT_NODE_MAX + 1];
 
     if (!service_check_id(request, message->request) || !is_cluster(service, request) ||
-        !read_name(request, &message->name, name))
+        !read_name(request, &message->name, name) || service_doubts(service, request))
         return;
     if (!is_member(service, name) && !service_answered(service, request, message->request)) {
-        if (!service_doubts(service, request))
-            service_refuse(request, FSM_NOT_FOUND, "no member has this name");
+        service_refuse(request, FSM_NOT_FOUND, "no member has this name");
         return;
     }
     removing.name = message->name;
@@ -333,7 +335,8 @@ void service_cluster_transfer(struct service *service, struct service_request *r
     char name[TEXT_NODE_MAX + 1];
 
     if (!service_check_id(request, message->request) || !is_cluster(service, request) ||
-        (message->name.len > 0 && !read_name(request, &message->name, name)))
+        (message->name.len > 0 && !read_name(request, &message->name, name)) ||
+        service_doubts(service, request))
         return;
     replica_transfer(service->deps.engine, message->name.len > 0 ? name : NULL, changed,
                      change_new(service, request));

@@ -123,9 +123,10 @@ void service_propose_own(struct service *service, Xce__V1__Command *command, eng
 /* Run query when a read is linearizable; only called while the caller is still there. */
 void service_read(struct service *service, struct service_request *request, service_unary_fn query);
 
-/* The state here speaks against the request. Who leads is not asked whether he still does before he proposes, and one who
- * was stopped or cut off may lead no more: so it is only refused when that is known.
- * true: it is not, the handler runs again when it is; false: refuse it. */
+/* The state here speaks against the request, or what it asks for does not go by the log. Who leads is not asked whether he
+ * still does before he proposes, and one who was stopped or cut off may lead no more: so it is only refused, or done, when
+ * that is known.
+ * true: it is not, the handler runs again when it is, by the rules of then; false: go on. */
 bool service_doubts(struct service *service, struct service_request *request);
 
 #endif

@@ -40,13 +40,13 @@ class Rights(replicas.Cluster):
         grpc.channel_ready_future(client.channel).result(timeout=20)
         return client
 
-    def give(self, scope):
+    def give(self, scope, method=b"LeaseService/*"):
         """Asked of the leader; acknowledged when this returns."""
         client = self.client_of(self.lead)
         m = client.m["rbac"]
         rules = m.Rules()
         if scope != NONE:
-            rules.roles.add(name=b"some").rights.add(method=b"LeaseService/*", scope=scope)
+            rules.roles.add(name=b"some").rights.add(method=method, scope=scope)
             rules.bindings.add(subject=m.SUBJECT_USER, name=WHO.encode(), roles=[b"some"])
         revision = client.rbac.GetConfig(m.GetRulesRequest(), timeout=10).revision
         client.rbac.UpdateConfig(client.request(m.UpdateRulesRequest(rules=rules, expected=revision)), timeout=10)
@@ -94,6 +94,23 @@ class Rights(replicas.Cluster):
                         wrong["%s: %s, not %s" % (what, self.code(call), wanted)] += 1
         self.assertEqual(wrong, {})
         self.denied(self.left, 2 * rounds)
+
+    def members(self, client):
+        """What changes the members, or would, were there a replica of that name."""
+        m = client.m["cluster"]
+        return [client.cluster.Add.future(client.request(m.AddReplicaRequest(name=b"c9", address=b"localhost:1")), timeout=20),
+                client.cluster.Remove.future(client.request(m.RemoveReplicaRequest(name=b"c9")), timeout=20),
+                client.cluster.Transfer.future(client.request(m.TransferRequest(name=b"c9")), timeout=20)]
+
+    def test_members_are_not_changed_by_a_right_that_was_taken(self):
+        client = self.as_user(self.left)
+        for _ in range(10):
+            for scope, wanted in ((ALL, ["FAILED_PRECONDITION", "NOT_FOUND", "NOT_FOUND"]), (NONE, ["PERMISSION_DENIED"] * 3)):
+                with self.stopped(self.left):
+                    self.give(scope, b"ClusterService/*")
+                    calls = self.members(client)
+                self.assertEqual([self.code(call) for call in calls], wanted)
+        self.denied(self.left, 30)
 
     def test_a_stream_is_let_in_by_what_was_just_given(self):
         client = self.as_user(self.left)
