@@ -76,12 +76,12 @@ class Client:
             spec.ttl_ms = ttl_ms
         return self.lease.Acquire(ask, timeout=timeout)
 
-    def release(self, lease, request_id=None):
+    def release(self, lease, request_id=None, timeout=10):
         return self.lease.Release(self.request(self.m["lease"].ReleaseRequest(lease=lease.lease, epoch=lease.epoch),
-                                               request_id), timeout=10)
+                                               request_id), timeout=timeout)
 
-    def get(self, **key):
-        return self.lease.Get(self.m["lease"].LeaseKey(**key), timeout=10)
+    def get(self, timeout=10, **key):
+        return self.lease.Get(self.m["lease"].LeaseKey(**key), timeout=timeout)
 
     def create_pool(self, name=b"main", first=2013265920, count=1024, request_id=None, **settings):
         pool = self.m["pool"]

@@ -19,15 +19,15 @@ class Replica(peer.Leased):
     """One of the three; its port is its own as long as the test runs."""
 
     def __init__(self, cluster, name, engine="raft"):
-        self.name, self.port = name, certs.free_port()
+        self.name, self.port, self.more = name, certs.free_port(), cluster.config
         folder = os.path.join(cluster.folder, name)
         os.mkdir(folder)
         certificate, key = cluster.authority.replica(name, out=os.path.join(cluster.folder, "certs"))
         super().__init__(self.config(engine, certificate, key, cluster.authority.ca_pem), folder=folder)
 
     def config(self, engine, certificate, key, ca):
-        return "Engine = %s\nListen = localhost:%d\nCertificate = %s\nKey = %s\nCA = %s\nPrefix = xce-\n" % (
-            engine, self.port, certificate, key, ca)
+        return "Engine = %s\nListen = localhost:%d\nCertificate = %s\nKey = %s\nCA = %s\nPrefix = xce-\n%s" % (
+            engine, self.port, certificate, key, ca, self.more)
 
     def set(self, old, new):
         with open(self.conf) as f:
@@ -55,6 +55,9 @@ class Replica(peer.Leased):
 
 class Cluster(unittest.TestCase):
     """A test with replicas that it makes; they end with it."""
+
+    config = ""  # lines more, of each replica
+    pool_range, pool_options = "2013265920-2013266943", ()
 
     def setUp(self):
         self.folder = tempfile.mkdtemp(prefix="xce-cluster.")
@@ -94,7 +97,7 @@ class Cluster(unittest.TestCase):
         self.leader(first)
         for replica in self.replicas[1:]:
             first.ctl("cluster", "add", replica.name, "--address", replica.address)
-        first.ctl("pool", "create", "main", "--range", "2013265920-2013266943", "--directory-ranges", "none")
+        first.ctl("pool", "create", "main", "--range", self.pool_range, "--directory-ranges", "none", *self.pool_options)
         return self.replicas
 
     def leader(self, asked=None, among=None):
