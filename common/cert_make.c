@@ -372,6 +372,24 @@ static bool revoke(X509_CRL *crl, const char *serial, const ASN1_TIME *when)
     return fine;
 }
 
+/* Which CA's list it is: another may have the same name. The number only has to grow. */
+static bool add_crl_extensions(X509_CRL *crl, X509 *ca)
+{
+    ASN1_INTEGER *number = ASN1_INTEGER_new();
+    X509_EXTENSION *keyid;
+    X509V3_CTX context;
+    bool fine;
+
+    X509V3_set_ctx(&context, ca, NULL, NULL, crl, 0);
+    keyid = X509V3_EXT_conf_nid(NULL, &context, NID_authority_key_identifier, "keyid");
+    fine = keyid && X509_CRL_add_ext(crl, keyid, -1) == 1 && number &&
+           ASN1_INTEGER_set_int64(number, clock_wall_ms()) == 1 &&
+           X509_CRL_add1_ext_i2d(crl, NID_crl_number, number, 0, 0) == 1;
+    X509_EXTENSION_free(keyid);
+    ASN1_INTEGER_free(number);
+    return fine;
+}
+
 int cert_crl_make(const struct cert_ca *ca, const char *const *serials, size_t n, char **ret,
                   struct err *err)
 {
@@ -381,7 +399,8 @@ int cert_crl_make(const struct cert_ca *ca, const char *const *serials, size_t n
     bool fine = crl && from && bio && X509_CRL_set_version(crl, 1) == 1 &&
                 X509_CRL_set_issuer_name(crl, X509_get_subject_name(ca->x509)) == 1 &&
                 X509_CRL_set1_lastUpdate(crl, from) == 1 &&
-                X509_CRL_set1_nextUpdate(crl, X509_get0_notAfter(ca->x509)) == 1;
+                X509_CRL_set1_nextUpdate(crl, X509_get0_notAfter(ca->x509)) == 1 &&
+                add_crl_extensions(crl, ca->x509);
     int r = 0;
 
     for (size_t i = 0; fine && r == 0 && i < n; i++)

@@ -64,7 +64,7 @@ int cert_issue(const struct cert_ca *ca, const struct cert_want *want,
                const struct cert_request *request, char **ret_pem, struct cert_identity *identity,
                struct err *err);
 
-/* A list of these serials (hex), good as long as the CA. 0; -EINVAL with err, -ENOMEM. */
+/* A list of these serials (hex), good as long as the CA; it names the CA's key. 0; -EINVAL with err, -ENOMEM. */
 int cert_crl_make(const struct cert_ca *ca, const char *const *serials, size_t n, char **ret_pem,
                   struct err *err);
 

@@ -82,17 +82,32 @@ static int write_crl(struct ctl *ctl, const struct ca_folder *folder, const char
     return replace(ctl, folder, "crl.pem", pem, strlen(pem));
 }
 
+/* No two have the same: people could not tell them apart while one takes the other's place. */
+static int name_by_key(const char *key, char ret[static CERT_NAME_MAX + 1])
+{
+    AUTO(cert_request_free) struct cert_request *request = NULL;
+    uint8_t hash[CERT_KEY_HASH_LEN];
+    int r = cert_request_of_key(key, &request, NULL);
+
+    if (r < 0)
+        return r;
+    cert_request_key_hash(request, hash);
+    (void)snprintf(ret, CERT_NAME_MAX + 1, "xce-lease CA %02x%02x%02x%02x", hash[0], hash[1],
+                   hash[2], hash[3]);
+    return 0;
+}
+
 static int make_files(struct ctl *ctl, const char *path, const char *name, int64_t life_ms)
 {
     AUTO(cert_pem_free) char *key = NULL;
     AUTO(cert_pem_free) char *pem = NULL;
-    char file[CA_PATH_BUF];
+    char file[CA_PATH_BUF], by_key[CERT_NAME_MAX + 1];
     struct err err = {{0}};
     int status;
 
-    if (cert_key_make(&key) < 0)
+    if (cert_key_make(&key) < 0 || name_by_key(key, by_key) < 0)
         return ctl_fail(ctl, XCE_FAILED, "the key could not be made");
-    if (cert_ca_make(name, key, life_ms, &pem, &err) < 0)
+    if (cert_ca_make(name ? name : by_key, key, life_ms, &pem, &err) < 0)
         return ctl_usage(ctl, "%s", err.text);
     status = ca_write_new(ctl, ca_folder_file(path, "ca.key", file), key, 0600);
     if (status == EXIT_OK)

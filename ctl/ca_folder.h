@@ -25,7 +25,7 @@ struct ca_folder {
     int lock;
 };
 
-/* Make one; refused where there is any file of it. name: the CA's CN. */
+/* Make one; refused where there is any file of it. name: the CA's CN; NULL: one that is made of its key. */
 int ca_folder_make(struct ctl *ctl, const char *path, const char *name, int64_t life_ms);
 
 /* Open and lock. path NULL: CA_FOLDER_DEFAULT. */

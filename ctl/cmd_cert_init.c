@@ -14,7 +14,7 @@ struct init_options {
 
 static const struct option_entry options[] = {
     {"name", 0, OPTION_TEXT, offsetof(struct init_options, name), "NAME",
-     "of the CA (default: xce-lease CA)", NULL},
+     "of the CA (default: xce-lease CA and a part of its key's hash)", NULL},
     {"lifetime", 0, OPTION_DURATION, offsetof(struct init_options, life_ms), "TIME",
      "of its certificate (default: 3650d)", NULL},
     {NULL, 0, 0, 0, NULL, NULL, NULL},
@@ -24,7 +24,7 @@ static int exec(struct ctl *ctl, void *memory, int n_words, char **words)
 {
     const struct init_options *given = memory;
     const char *path = n_words ? words[0] : CA_FOLDER_DEFAULT;
-    int status = ca_folder_make(ctl, path, given->name ? given->name : "xce-lease CA",
+    int status = ca_folder_make(ctl, path, given->name,
                                 given->life_ms ? given->life_ms : TEN_YEARS_MS);
 
     if (status == EXIT_OK)

@@ -113,15 +113,41 @@ static X509 *issuer_of(STACK_OF(X509_OBJECT) * objects, X509_CRL *crl)
     return NULL;
 }
 
+/* Lists are looked for by name and key identifier, not by signature: one that fits another CA, too, would be taken for that
+ * one's, and then nobody of that CA would pass. */
+static bool fits_another(STACK_OF(X509_OBJECT) * objects, X509_CRL *crl, const X509 *issuer)
+{
+    AUTHORITY_KEYID *keyid = X509_CRL_get_ext_d2i(crl, NID_authority_key_identifier, NULL, NULL);
+    bool fits = false;
+
+    for (int i = 0; !fits && i < sk_X509_OBJECT_num(objects); i++) {
+        X509 *ca = X509_OBJECT_get0_X509(sk_X509_OBJECT_value(objects, i));
+
+        fits = ca && ca != issuer &&
+               X509_NAME_cmp(X509_get_subject_name(ca), X509_CRL_get_issuer(crl)) == 0 &&
+               EVP_PKEY_eq(X509_get0_pubkey(ca), X509_get0_pubkey(issuer)) != 1 &&
+               (!keyid || X509_check_akid(ca, keyid) == X509_V_OK);
+    }
+    AUTHORITY_KEYID_free(keyid);
+    (void)cert_crypto_why();
+    return fits;
+}
+
 static int check_crl(STACK_OF(X509_OBJECT) * objects, X509_CRL *crl, struct err *err)
 {
     int64_t now_ms = clock_wall_ms();
     const ASN1_TIME *next = X509_CRL_get0_nextUpdate(crl);
+    const X509 *issuer = issuer_of(objects, crl);
     char name[128];
 
     (void)name_text(X509_CRL_get_issuer(crl), name, sizeof name);
-    if (!issuer_of(objects, crl))
+    if (!issuer)
         return err_set(err, -EINVAL, "the list of %s is signed by none of the CAs", name);
+    if (fits_another(objects, crl, issuer))
+        return err_set(err, -EINVAL,
+                       "there is another CA with the name %s, and this list does not say by its "
+                       "authorityKeyIdentifier whose it is",
+                       name);
     if (cert_time_ms(X509_CRL_get0_lastUpdate(crl)) > now_ms)
         return err_set(err, -EINVAL, "the list of %s is not valid yet", name);
     if (next && cert_time_ms(next) < now_ms)

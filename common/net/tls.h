@@ -22,7 +22,7 @@ struct tls_session;
 /* ---- context ---- */
 
 /* Read the files and see whether they hold together: PEM, key fits certificate, CAs are CAs, each CA has a list of
- * its own signature if there is a CRL. 0; -EINVAL with err, -ENOMEM. */
+ * its own signature, and that can not be taken for another's, if there is a CRL. 0; -EINVAL with err, -ENOMEM. */
 int tls_context_new(const struct tls_files *files, struct tls_context **ret, struct err *err);
 struct tls_context *tls_context_ref(struct tls_context *context);
 void tls_context_unref(struct tls_context *context);

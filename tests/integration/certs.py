@@ -3,6 +3,7 @@ import json
 import os
 import random
 import select
+import shutil
 import socket
 import ssl
 import subprocess
@@ -36,9 +37,9 @@ def listens(port):
 
 
 class Certs:
-    def __init__(self, folder):
+    def __init__(self, folder, *more):
         self.folder, self.ca = folder, os.path.join(folder, "ca")
-        self.ctl("cert", "init", self.ca)
+        self.ctl("cert", "init", self.ca, *more)
         self.ca_pem, self.crl = os.path.join(self.ca, "ca.pem"), os.path.join(self.ca, "crl.pem")
 
     def ctl(self, *args, check=True, env=None):
@@ -70,6 +71,38 @@ class Certs:
     def env(self, pair):
         """For leasectl."""
         return {"XCE_CERT": pair[0], "XCE_KEY": pair[1], "XCE_CA": self.ca_pem}
+
+
+def replace(path, by):
+    """As an administrator's tools would: whole or not at all."""
+    shutil.copyfile(by, path + ".new")
+    shutil.copymode(by, path + ".new")
+    os.rename(path + ".new", path)
+
+
+class Change:
+    """Two CAs, and the files CA= and CRL= while the one takes the place of the other."""
+
+    def __init__(self, folder, *more):
+        def make(name):
+            os.mkdir(os.path.join(folder, name))
+            return Certs(os.path.join(folder, name), *more)
+
+        self.old, self.new = make("old"), make("new")
+        self.trusted, self.lists = os.path.join(folder, "trusted.pem"), os.path.join(folder, "lists.pem")
+        self.files = [(self.trusted, lambda c: os.path.join(c.ca, "ca.pem")), (self.lists, lambda c: os.path.join(c.ca, "crl.pem"))]
+        self.trust(self.old)
+        # Whoever has a certificate of either trusts these.
+        for c in (self.old, self.new):
+            c.ca_pem, c.crl = self.trusted, self.lists
+
+    def trust(self, *cas):
+        for path, of in self.files:
+            with open(path + ".new", "w", encoding="ascii") as f:
+                for c in cas:
+                    with open(of(c), encoding="ascii") as one:
+                        f.write(one.read())
+            os.rename(path + ".new", path)
 
 
 class Tunnel:

@@ -90,8 +90,11 @@ class Cluster(unittest.TestCase):
         return replica
 
     def form(self, n=3):
-        for i in range(n):
-            self.replica("c%d" % (i + 1)).start()
+        """Of n replicas, or of those that were made before."""
+        for i in range(len(self.replicas), n):
+            self.replica("c%d" % (i + 1))
+        for replica in self.replicas:
+            replica.start()
         first = self.replicas[0]
         first.ctl("cluster", "init")
         self.leader(first)

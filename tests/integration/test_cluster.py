@@ -8,6 +8,7 @@ import unittest
 
 import grpc
 
+import certs
 import peer
 import replicas
 
@@ -380,6 +381,42 @@ class Cluster(replicas.Cluster):
         self.leader(c1)
         self.assertEqual(c1.stop(), 0)
         self.assertGreater(reloads.end(), 0)
+
+    # ---- another CA ----
+
+    def test_links_outlive_a_change_of_the_ca(self):
+        change = certs.Change(self.folder, "--name", "the CA")
+        self.authority = change.old
+        for i in range(3):
+            self.replica("c%d" % (i + 1)).set("CA = %s" % change.trusted, "CA = %s\nCRL = %s" % (change.trusted, change.lists))
+        self.form()
+
+        def step(what, change_files, *args):
+            """All read the files, nobody is cut, and a lease can be had at each."""
+            said = [r.said().count("certificates read again") for r in self.replicas]
+            change_files(*args)
+            for r, before in zip(self.replicas, said):
+                peer.until(lambda r=r, before=before: r.said().count("certificates read again") > before, what=what)
+            for r in self.replicas:
+                self.acquire(r, ("%s-%s" % (what, r.name)).encode())
+            for r in self.replicas:
+                for word in ("is disconnected", "signature failure", "the old certificates stay"):
+                    self.assertNotIn(word, r.said(), what)
+
+        def new_certificates():
+            for r in self.replicas:
+                for path in change.new.replica(r.name):
+                    certs.replace(os.path.join(self.folder, "certs", os.path.basename(path)), path)
+
+        step("both", change.trust, change.old, change.new)
+        step("certificates", new_certificates)
+        # Every link anew, by certificates of the new CA.
+        for r in self.replicas:
+            r.stop()
+            r.start()
+            self.leader()
+        step("new", change.trust, change.new)
+        self.equal()
 
     def test_strangers_are_no_replicas(self):
         self.form(1)

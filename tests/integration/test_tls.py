@@ -2,9 +2,11 @@
 """leased on TCP: who is let in and who is not, with the reason in its log; what happens to streams when certificates end, are
 revoked, are replaced; many peers, and peers who wish it ill; clients with lists of servers."""
 import concurrent.futures
+import contextlib
 import json
 import os
 import resource
+import shutil
 import signal
 import socket
 import ssl
@@ -301,6 +303,66 @@ class Streams(TlsTest):
         with open(self.leased.pair[1], "w") as key:
             key.write(old)
         peer.until(lambda: "certificates read again" in self.leased.said(), what="the repair to be seen")
+
+
+class ChangeOfTheCa(TlsTest):
+    """As docs/operations.md has it: both CAs, new certificates, the new CA alone. Lists of both throughout. Whoever made both
+    gave them the same name."""
+    names = ("--name", "the CA")
+
+    def setUp(self):
+        folder = tempfile.mkdtemp(prefix="xce-change.")
+        self.addCleanup(shutil.rmtree, folder)
+        self.change = certs.Change(folder, *self.names)
+        self.leased = certs.Secure(CONFIG, certs=self.change.old, crl=True, ca_key=False).start()
+        self.addCleanup(self.leased.__exit__)
+        self.certs = self.change.old
+
+    def reload(self):
+        said = self.leased.said().count("configuration read again")
+        self.leased.process.send_signal(signal.SIGHUP)
+        peer.until(lambda: self.leased.said().count("configuration read again") > said, what="the reload")
+        self.assertNotIn("the old certificates stay", self.leased.said())
+
+    def boss(self, of, name):
+        return of.issue("user", name, "--group", "xce-admin")
+
+    def works(self, pair):
+        with contextlib.closing(self.client(pair)) as client:
+            self.list_pools(client)
+
+    def test_nobody_is_shut_out_on_the_way(self):
+        old, new = self.change.old, self.change.new
+        olds, news = self.boss(old, "boss"), self.boss(new, "boss2")
+        steady = self.client(olds)
+        self.list_pools(steady)
+        node = peer.Node(self.client(old.issue("node", "n1")), "n1").wait(lambda n: n.welcome, what="welcome")
+        self.addCleanup(node.close)
+        for both in ((old, new), (new, old)):
+            self.change.trust(*both)
+            self.reload()
+            for pair in (olds, news):
+                self.works(pair)
+        for path, fresh in zip(self.leased.pair, new.replica("a")):
+            certs.replace(path, fresh)
+        self.reload()
+        for pair in (olds, news):
+            self.works(pair)
+        self.list_pools(steady)
+        self.assertFalse(node.ended)
+        for of, pair in ((old, self.boss(old, "mallory")), (new, self.boss(new, "mallory2"))):
+            of.ctl("cert", "revoke", pair[0], "--ca", of.ca)
+            self.change.trust(old, new)
+            self.reload()
+            self.assertIn("UNAVAILABLE", peer.code_of(lambda: self.works(pair)))
+            peer.until(lambda: "certificate revoked (/O=xce-admin/CN=%s)" % os.path.basename(pair[0])[:-4] in self.leased.said(),
+                       what="the reason in the log")
+        self.assertNotIn("is disconnected", self.leased.said())
+        self.change.trust(new)
+        self.reload()
+        peer.until(lambda: node.ended, what="the old node to be cut")
+        self.works(news)
+        self.assertIn("UNAVAILABLE", peer.code_of(lambda: self.works(olds)))
 
 
 class Many(TlsTest):

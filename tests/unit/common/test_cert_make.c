@@ -10,6 +10,7 @@
 #include <cmocka.h>
 #include <openssl/pem.h>
 #include <openssl/x509.h>
+#include <openssl/x509v3.h>
 
 #include "common/clock.h"
 
@@ -236,6 +237,37 @@ static void list_takes_serials_and_nothing_else(void **state)
     assert_int_equal(cert_crl_make(f->ca, none, 1, &pem, NULL), -EINVAL);
 }
 
+/* Two CAs may have one name: OpenSSL knows their lists apart by the key that they name. */
+static void list_names_the_key_of_its_ca(void **state)
+{
+    struct fixture *f = *state;
+    char *pem;
+    BIO *bio;
+    X509 *x509;
+    X509_CRL *crl;
+    AUTHORITY_KEYID *keyid;
+    ASN1_INTEGER *number;
+
+    assert_int_equal(cert_crl_make(f->ca, NULL, 0, &pem, NULL), 0);
+    bio = BIO_new_mem_buf(pem, -1);
+    crl = PEM_read_bio_X509_CRL(bio, NULL, NULL, NULL);
+    BIO_free(bio);
+    bio = BIO_new_mem_buf(f->ca_pem, -1);
+    x509 = PEM_read_bio_X509(bio, NULL, NULL, NULL);
+    BIO_free(bio);
+    keyid = X509_CRL_get_ext_d2i(crl, NID_authority_key_identifier, NULL, NULL);
+    number = X509_CRL_get_ext_d2i(crl, NID_crl_number, NULL, NULL);
+    assert_non_null(keyid);
+    assert_non_null(keyid->keyid);
+    assert_int_equal(ASN1_OCTET_STRING_cmp(keyid->keyid, X509_get0_subject_key_id(x509)), 0);
+    assert_non_null(number);
+    AUTHORITY_KEYID_free(keyid);
+    ASN1_INTEGER_free(number);
+    X509_free(x509);
+    X509_CRL_free(crl);
+    free(pem);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -247,6 +279,7 @@ int main(void)
         T(request_says_who_and_its_key),
         T(request_that_proves_nothing_is_refused),
         T(list_takes_serials_and_nothing_else),
+        T(list_names_the_key_of_its_ca),
     };
     return cmocka_run_group_tests_name("cert_make", tests, NULL, NULL);
 }

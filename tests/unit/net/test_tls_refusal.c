@@ -571,6 +571,43 @@ static void files_that_do_not_hold_together_are_refused_by_name(void **state)
     ca_free(other);
 }
 
+static const char *joined(const char *name, const char *a, const char *b)
+{
+    char *first = tmp_read(a), *second = tmp_read(b), *both;
+    const char *path;
+
+    assert_true(asprintf(&both, "%s%s", first, second) > 0);
+    path = tmp_write(tmp_dir(), name, both);
+    free(both);
+    free(first);
+    free(second);
+    return path;
+}
+
+/* The lists of this kit's CAs name no key. */
+static void lists_that_could_be_another_cas_are_refused(void **state)
+{
+    struct tls_kit *f = *state;
+    struct ca *same = ca_new("the CA"), *other = ca_new("another CA");
+    struct tls_files files = ca_replica(other, "a");
+
+    files.ca = joined("two.pem", ca_file(f->ca), ca_file(other));
+    files.crl = joined("two.crl", ca_crl(f->ca, 0, 0), ca_crl(other, 0, 0));
+    assert_int_equal(tls_files_check(&files, 0, NULL, NULL), 0);
+    files.ca = joined("three.pem", files.ca, ca_file(same));
+    files.crl = joined("three.crl", files.crl, ca_crl(same, 0, 0));
+    expect_bad_files(&files, 0, files.crl,
+                     "there is another CA with the name /CN=the CA, and this list does not say by "
+                     "its authorityKeyIdentifier whose it is");
+    /* A second list of one CA is no such thing. */
+    files.ca = joined("two.pem", ca_file(f->ca), ca_file(other));
+    files.crl = joined("four.crl", joined("two.crl", ca_crl(f->ca, 0, 0), ca_crl(other, 0, 0)),
+                       ca_crl(f->ca, 0, 0));
+    assert_int_equal(tls_files_check(&files, 0, NULL, NULL), 0);
+    ca_free(same);
+    ca_free(other);
+}
+
 /* ---- many that never finish ---- */
 
 static void half_open_peers_do_not_keep_others_out(void **state)
@@ -621,6 +658,7 @@ int main(void)
         T(expired_peer_is_cut_while_not_reading),
         T(own_certificate_that_ends_soon_is_told_of),
         T(files_that_do_not_hold_together_are_refused_by_name),
+        T(lists_that_could_be_another_cas_are_refused),
         T(half_open_peers_do_not_keep_others_out),
     };
     return cmocka_run_group_tests_name("tls_refusal", tests, NULL, NULL);
