@@ -551,6 +551,7 @@ void noded_session_start(struct noded *n)
         .changed = op_changed,
         .look_ahead = noded_op_look_ahead,
         .sweep_now = op_sweep_now,
+        .overlap = noded_op_overlap,
         .heard = op_heard,
         .ended = op_ended,
     };

@@ -129,6 +129,13 @@ struct noded {
     int64_t checked_ms, save_retry_ms;
     struct timespec account_mtimes[6];
 
+    /* noded_overlap.c */
+    struct {
+        uint64_t question, asked; /* the last one; the one whose check is under way */
+        uint32_t first, last;     /* of the last one */
+        bool asking, files;       /* a check is under way; of files alone */
+    } overlap;
+
     /* noded_vet.c */
     struct ahead *ahead;         /* AHEAD_PLACES */
     struct uid_list ahead_told;  /* next in line, as leased said last */
@@ -237,6 +244,10 @@ void noded_pools_say(struct noded *n);
 /* Begin the next check that is due. */
 void noded_pools_settle(struct noded *n, int64_t now_ms);
 int64_t noded_pools_next_ms(const struct noded *n);
+
+/* ---- noded_overlap.c ---- */
+
+void noded_op_overlap(uint64_t question, uint32_t first, uint32_t last, void *arg);
 
 /* ---- noded_vet.c ---- */
 

@@ -63,7 +63,8 @@ struct session {
     bool watermark_new;
 
     struct row members, blocks, pools;
-    struct state_epoch *epochs; /* to be reported; NULL = none are wanted, or all have been */
+    Xce__V1__OverlapAnswer *overlap; /* to be said; NULL = none */
+    struct state_epoch *epochs;      /* to be reported; NULL = none are wanted, or all have been */
     size_t n_epochs, epochs_sent;
     void (*closed)(void *arg);
     void *closed_arg;
@@ -101,6 +102,7 @@ static void rows_forget(struct session *s)
     row_done(&s->members);
     row_done(&s->blocks);
     row_done(&s->pools);
+    free(mem_take(s->overlap));
     free(mem_take(s->epochs));
     s->watermark_new = false;
 }
@@ -273,6 +275,16 @@ static void epochs_send(struct session *s)
         free(mem_take(s->epochs));
 }
 
+static void overlap_send(struct session *s)
+{
+    Xce__V1__SessionUp up = XCE__V1__SESSION_UP__INIT;
+    auto_free Xce__V1__OverlapAnswer *answer = mem_take(s->overlap);
+
+    up.body_case = XCE__V1__SESSION_UP__BODY_OVERLAP;
+    up.overlap = answer;
+    (void)up_send(s, &up);
+}
+
 static void flush(void *arg)
 {
     struct session *s = arg;
@@ -283,6 +295,8 @@ static void flush(void *arg)
         epochs_send(s);
     while (!s->blocked && (s->members.n || s->blocks.n || s->pools.n))
         report_send(s);
+    if (!s->blocked && s->overlap)
+        overlap_send(s);
     if (!s->blocked && s->watermark_new)
         heartbeat_send(s);
     if (s->members.n > WAITING_MAX)
@@ -370,6 +384,12 @@ static int on_down(struct session *s, const Xce__V1__SessionDown *down, struct e
         return session_decode_look_ahead(down->look_ahead, &s->ops, s->arg, err);
     case XCE__V1__SESSION_DOWN__BODY_SWEEP:
         s->ops.sweep_now(down->sweep->reason, s->arg);
+        return 0;
+    case XCE__V1__SESSION_DOWN__BODY_OVERLAP:
+        if (down->overlap->first > down->overlap->last)
+            return err_set(err, -EBADMSG, "an overlap of %u-%u", down->overlap->first,
+                           down->overlap->last);
+        s->ops.overlap(down->overlap->question, down->overlap->first, down->overlap->last, s->arg);
         return 0;
     default:
         return 0; /* of a newer leased */
@@ -572,6 +592,23 @@ void session_pool_check(struct session *s, const char *pool, bool passed, const 
     report->passed = passed;
     report->detail = text;
     row_add(&s->pools, report);
+    loop_soon_start(s->flush);
+}
+
+void session_overlap(struct session *s, uint64_t question, uint32_t uid, const char *what)
+{
+    ProtobufCBinaryData text;
+    Xce__V1__OverlapAnswer *answer;
+
+    if (!s || !s->welcomed)
+        return;
+    answer = said_new(sizeof(*answer), what, &text);
+    xce__v1__overlap_answer__init(answer);
+    answer->question = question;
+    answer->uid = uid;
+    answer->what = text;
+    free(s->overlap);
+    s->overlap = answer;
     loop_soon_start(s->flush);
 }
 

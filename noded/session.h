@@ -61,6 +61,8 @@ struct session_ops {
     void (*changed)(uint64_t revision, bool full_done, enum session_node node, void *arg);
     void (*look_ahead)(const struct state_epoch *uids, size_t n, void *arg);
     void (*sweep_now)(const char *reason, void *arg);
+    /* Whether somebody has a uid of first..last here: answered by session_overlap. */
+    void (*overlap)(uint64_t question, uint32_t first, uint32_t last, void *arg);
     /* A leader that is confirmed answered the heartbeat that was sent at sent_ms (mono). */
     void (*heard)(int64_t sent_ms, void *arg);
     /* Only after welcome. */
@@ -95,6 +97,9 @@ void session_epochs(struct session *session, const struct state_epoch *epochs, s
 void session_say(struct session *session, enum state_say what, const struct state_verdict *about);
 void session_block(struct session *session, uint32_t uid, unsigned reason, const char *detail);
 void session_pool_check(struct session *session, const char *pool, bool passed, const char *detail);
+/* The answer to that question: uid is one that somebody has (what: who), or 0: nobody has any (what: ""), or that is not known
+ * (what: why). Another answer that still waits is replaced. */
+void session_overlap(struct session *session, uint64_t question, uint32_t uid, const char *what);
 /* A pass that began when everything up to revision was in the map found nothing. */
 void session_watermark(struct session *session, uint64_t revision);
 

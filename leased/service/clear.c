@@ -8,6 +8,7 @@
 #include "common/err.h"
 #include "common/text.h"
 #include "leased/service/internal.h"
+#include "leased/service/survey.h"
 #include "map/name.h"
 #include "xce/v1/cluster.pb-c.h"
 
@@ -109,6 +110,36 @@ void clear_everywhere(struct service *service, struct service_request *request,
 
 /* ---- for another replica ---- */
 
+static void surveyed(const Xce__V1__OverlapReply *reply, void *arg)
+{
+    struct service_pending *pending = arg;
+    struct service_request *request = service_settle(pending);
+
+    free(pending);
+    if (request && reply)
+        service_reply(request, &reply->base);
+    else if (request)
+        service_refuse(request, -ECANCELED, NULL);
+}
+
+static void survey(struct service *service, struct service_request *request)
+{
+    const Xce__V1__OverlapRequest *message = (const Xce__V1__OverlapRequest *)request->message;
+    const struct fsm_range range = {message->first, message->last};
+    struct service_pending *pending = service_pending_new(service, request, sizeof *pending);
+    int r;
+
+    if (!pending)
+        return;
+    r = service->stopping ? -ECANCELED : survey_begin(service, &range, surveyed, pending);
+    if (r == 0)
+        return;
+    (void)service_settle(pending);
+    free(pending);
+    service_refuse(request, r, NULL);
+}
+
+/* Its own machine comes first: what is taken there, no node need be asked about. */
 static void answer(struct service *service, struct service_request *request,
                    const struct overlap *overlap)
 {
@@ -118,15 +149,16 @@ static void answer(struct service *service, struct service_request *request,
     Xce__V1__Overlap found = XCE__V1__OVERLAP__INIT, *list[] = {&found};
     char what[4 * sizeof taken->what];
 
-    (void)service;
-    if (taken) {
-        (void)text_escape(taken->what, strlen(taken->what), what, sizeof what);
-        found.first = taken->first;
-        found.last = taken->last;
-        found.what = what;
-        reply.overlaps = list;
-        reply.n_overlaps = 1;
+    if (!taken) {
+        survey(service, request);
+        return;
     }
+    (void)text_escape(taken->what, strlen(taken->what), what, sizeof what);
+    found.first = taken->first;
+    found.last = taken->last;
+    found.what = what;
+    reply.overlaps = list;
+    reply.n_overlaps = 1;
     service_reply(request, &reply.base);
 }
 

@@ -1,4 +1,6 @@
-/* Asking the other replicas, all at once. */
+/* Asking the other replicas and the nodes, all at once: each replica asks the nodes whose sessions it has. Which nodes must have
+ * answered the replicated state says: all but those that are lost, fenced, or not yet looked through, which guard nothing and
+ * say READY of nothing before they have looked for themselves. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,28 +8,35 @@
 
 #include "common/buf.h"
 #include "common/err.h"
+#include "common/hostlist.h"
 #include "common/mem.h"
 #include "common/pb.h"
 #include "leased/engine/replica.h"
 #include "leased/service/clear.h"
 #include "leased/service/internal.h"
+#include "leased/service/survey.h"
 #include "xce/v1/cluster.pb-c.h"
 
 #define METHOD "/xce.v1.ClusterService/Overlap"
 /* Less than a client gives one of several servers. */
-#define ANSWER_MS 8000
-#define WHO_MAX   480
-#define ARENA_MAX (4u << 20)
+#define ANSWER_MS     8000
+#define WHO_MAX       480
+#define ARENA_MAX     (4u << 20)
+#define ROUNDS_MAX    3
+#define MISSING_SHOWN 4
 
 struct asking {
     struct service_pending pending;
     struct fsm_range range;
     clear_fn then;
-    unsigned n_waiting;
-    bool ending; /* this leased does */
+    unsigned n_waiting, n_rounds;
+    uint64_t newest; /* session, when they were asked */
+    bool ending;     /* this leased does */
+    struct hostlist answered[1 + REPLICA_MEMBERS_MAX];
+    size_t n_answered;
+    size_t n_taken, n_silent; /* what stands in the way; who does not say */
     char taken_text[WHO_MAX], silent_text[WHO_MAX];
-    struct buf taken,
-        silent; /* who has what; who does not say, and why. What does not fit is left out. */
+    struct buf taken, silent; /* as far as it fits */
 };
 
 /* To one replica. */
@@ -36,19 +45,72 @@ struct question {
     char name[REPLICA_NAME_MAX + 1];
 };
 
-static void verdict(struct asking *asking)
+/* ---- nodes ---- */
+
+static int by_name(const void *a, const void *b)
 {
-    struct service_request *request = service_settle(&asking->pending);
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static bool must_answer(const struct fsm_node *node)
+{
+    return node->state == NODE_READY || node->state == NODE_DRAINING ||
+           node->state == NODE_CORDONED;
+}
+
+static bool has_answered(const struct asking *asking, const char *name)
+{
+    for (size_t i = 0; i < asking->n_answered; i++)
+        if (bsearch(&name, asking->answered[i].names, asking->answered[i].n, sizeof name, by_name))
+            return true;
+    return false;
+}
+
+static uint64_t newest_session(const struct service *service)
+{
+    const struct fsm_node *node = NULL;
+    uint64_t newest = 0;
+
+    while ((node = fsm_node_next(service_fsm(service), node)))
+        if (node->session > newest)
+            newest = node->session;
+    return newest;
+}
+
+/* Those that have not answered become silent ones. true: one of them has begun a session meanwhile. */
+static bool find_missing(struct asking *asking)
+{
+    const struct fsm_node *node = NULL;
+    size_t n = 0;
+    bool newer = false;
+
+    while ((node = fsm_node_next(service_fsm(asking->pending.service), node))) {
+        if (!must_answer(node) || has_answered(asking, node->name))
+            continue;
+        newer |= node->session > asking->newest;
+        if (n++ < MISSING_SHOWN)
+            buf_addf(&asking->silent, "%s%s", n > 1 ? ", " : "node ", node->name);
+    }
+    if (n > MISSING_SHOWN)
+        buf_addf(&asking->silent, " and %zu more nodes", n - MISSING_SHOWN);
+    if (n)
+        buf_adds(&asking->silent, " (no answer)");
+    asking->n_silent = n;
+    return newer;
+}
+
+/* ---- the end ---- */
+
+static void settle(const struct asking *asking, struct service_request *request)
+{
     const struct fsm_range *range = &asking->range;
 
-    if (!request)
-        return;
     if (asking->ending)
         service_refuse(request, -ECANCELED, NULL);
-    else if (asking->taken.len)
+    else if (asking->n_taken)
         service_refuse(request, FSM_PRECONDITION, "range %u-%u overlaps %s", range->first,
                        range->last, buf_str(&asking->taken));
-    else if (asking->silent.len)
+    else if (asking->n_silent)
         service_refuse(request, FSM_PRECONDITION,
                        "whether anybody has a uid of %u-%u must be known of every machine, and is "
                        "not of %s",
@@ -57,24 +119,94 @@ static void verdict(struct asking *asking)
         asking->then(asking->pending.service, request, range);
 }
 
-static void note_silent(struct asking *asking, const char *name, const char *why)
+static void forget(struct asking *asking)
 {
-    buf_addf(&asking->silent, "%sreplica %s (%.128s)", asking->silent.len ? "; " : "", name, why);
+    for (size_t i = 0; i < asking->n_answered; i++)
+        hostlist_done(&asking->answered[i]);
+    asking->n_answered = asking->n_taken = asking->n_silent = 0;
+    buf_reset(&asking->taken);
+    buf_reset(&asking->silent);
 }
 
-static void note_taken(struct asking *asking, const char *name, const Xce__V1__OverlapReply *reply)
-{
-    for (size_t i = 0; i < reply->n_overlaps; i++) {
-        const Xce__V1__Overlap *overlap = reply->overlaps[i];
+static void begin(struct asking *asking);
 
-        buf_addf(&asking->taken, "%s%u-%u: ", asking->taken.len ? "; " : "", overlap->first,
-                 overlap->last);
-        buf_add_escaped(&asking->taken, overlap->what, strlen(overlap->what));
-        buf_addf(&asking->taken, ", on replica %s", name);
+static void verdict(struct asking *asking)
+{
+    bool said = asking->ending || asking->n_taken || asking->n_silent;
+    struct service_request *request;
+
+    /* One that came while the others were asked: all are asked once more. */
+    if (!said && asking->pending.request && find_missing(asking) && asking->n_rounds < ROUNDS_MAX &&
+        !asking->pending.service->stopping) {
+        begin(asking);
+        return;
     }
+    request = service_settle(&asking->pending);
+    if (request)
+        settle(asking, request);
+    forget(asking);
+    free(asking);
 }
 
-static void read_reply(struct asking *asking, const char *name, const uint8_t *bytes, size_t len)
+static void refuse_now(struct asking *asking, int r)
+{
+    struct service_request *request = service_settle(&asking->pending);
+
+    if (request)
+        service_refuse(request, r, NULL);
+    forget(asking);
+    free(asking);
+}
+
+static void come_back(struct asking *asking)
+{
+    if (--asking->n_waiting == 0)
+        verdict(asking);
+}
+
+/* ---- answers ---- */
+
+static void note_silent(struct asking *asking, const char *kind, const char *name, const char *why)
+{
+    buf_addf(&asking->silent, "%s%s %s (%.128s)", asking->n_silent++ ? "; " : "", kind, name, why);
+}
+
+static void note(struct asking *asking, const char *replica, const Xce__V1__Overlap *overlap)
+{
+    const char *kind = *overlap->node ? "node" : "replica";
+    const char *name = *overlap->node ? overlap->node : replica;
+    struct buf *taken = &asking->taken;
+
+    if (!overlap->last) {
+        note_silent(asking, kind, name, overlap->what);
+        return;
+    }
+    buf_addf(taken, "%s%u", asking->n_taken++ ? "; " : "", overlap->first);
+    if (overlap->last != overlap->first)
+        buf_addf(taken, "-%u", overlap->last);
+    /* Made safe by who says it. */
+    buf_addf(taken, ": %.256s, on %s %s", overlap->what, kind, name);
+}
+
+/* replica: "" for this one, of which only nodes are heard. */
+static void hear(struct asking *asking, const char *replica, const Xce__V1__OverlapReply *reply)
+{
+    struct hostlist *list = &asking->answered[asking->n_answered];
+    struct err err = {{0}};
+
+    for (size_t i = 0; i < reply->n_overlaps; i++)
+        note(asking, replica, reply->overlaps[i]);
+    if (!*reply->answered)
+        return;
+    if (hostlist_expand(reply->answered, strlen(reply->answered), 0, list, &err) < 0) {
+        note_silent(asking, "replica", replica, err.text);
+        return;
+    }
+    qsort((void *)list->names, list->n, sizeof *list->names, by_name);
+    asking->n_answered++;
+}
+
+static void read_reply(struct asking *asking, const char *replica, const uint8_t *bytes, size_t len)
 {
     struct pb_arena arena;
     ProtobufCMessage *message;
@@ -82,9 +214,9 @@ static void read_reply(struct asking *asking, const char *name, const uint8_t *b
 
     pb_arena_init(&arena, ARENA_MAX);
     if (pb_unpack(&arena, &xce__v1__overlap_reply__descriptor, bytes, len, &message, &err) < 0)
-        note_silent(asking, name, err.text);
+        note_silent(asking, "replica", replica, err.text);
     else
-        note_taken(asking, name, (const Xce__V1__OverlapReply *)message);
+        hear(asking, replica, (const Xce__V1__OverlapReply *)message);
     pb_arena_done(&arena);
 }
 
@@ -95,15 +227,25 @@ static void answered(int r, const uint8_t *bytes, size_t len, const char *why, v
 
     asking->ending |= r == -ECANCELED;
     if (r < 0)
-        note_silent(asking, question->name, why ? why : err_text(r));
+        note_silent(asking, "replica", question->name, why ? why : err_text(r));
     else
         read_reply(asking, question->name, bytes, len);
     free(question);
-    if (--asking->n_waiting)
-        return;
-    verdict(asking);
-    free(asking);
+    come_back(asking);
 }
+
+static void surveyed(const Xce__V1__OverlapReply *reply, void *arg)
+{
+    struct asking *asking = arg;
+
+    if (reply)
+        hear(asking, "", reply);
+    else
+        asking->ending = true;
+    come_back(asking);
+}
+
+/* ---- asking ---- */
 
 static void ask(struct asking *asking, const struct replica_member *other, uint64_t self)
 {
@@ -128,20 +270,43 @@ static void ask(struct asking *asking, const struct replica_member *other, uint6
         answered, question, deps->ask_arg);
 }
 
+static void ask_others(struct asking *asking)
+{
+    const struct service_deps *deps = &asking->pending.service->deps;
+    struct replica_status status;
+
+    if (!deps->ask_replica || !engine_is_replica(deps->engine))
+        return;
+    replica_get_status(deps->engine, &status);
+    for (size_t i = 0; i < status.n_members; i++)
+        if (status.members[i].id != status.id)
+            ask(asking, &status.members[i], status.id);
+}
+
+static void begin(struct asking *asking)
+{
+    struct service *service = asking->pending.service;
+    int r;
+
+    forget(asking);
+    asking->n_rounds++;
+    asking->newest = newest_session(service);
+    /* Nobody answers before all have been asked. */
+    asking->n_waiting = 1;
+    r = survey_begin(service, &asking->range, surveyed, asking);
+    if (r == 0)
+        ask_others(asking);
+    else
+        refuse_now(asking, r);
+}
+
 void clear_elsewhere(struct service *service, struct service_request *request,
                      const struct fsm_range *range, clear_fn then)
 {
-    struct replica_status status = {0};
     struct asking *asking;
 
     if (service->stopping) {
         service_refuse(request, -ECANCELED, NULL);
-        return;
-    }
-    if (service->deps.ask_replica && engine_is_replica(service->deps.engine))
-        replica_get_status(service->deps.engine, &status);
-    if (status.n_members < 2) {
-        then(service, request, range);
         return;
     }
     asking = service_pending_new(service, request, sizeof *asking);
@@ -151,7 +316,5 @@ void clear_elsewhere(struct service *service, struct service_request *request,
     asking->then = then;
     buf_init_fixed(&asking->taken, asking->taken_text, sizeof asking->taken_text);
     buf_init_fixed(&asking->silent, asking->silent_text, sizeof asking->silent_text);
-    for (size_t i = 0; i < status.n_members; i++)
-        if (status.members[i].id != status.id)
-            ask(asking, &status.members[i], status.id);
+    begin(asking);
 }

@@ -2,6 +2,8 @@
 #ifndef XCE_LEASED_SERVICE_INTERNAL_H
 #define XCE_LEASED_SERVICE_INTERNAL_H
 
+#include <sys/queue.h>
+
 #include "leased/engine/engine.h"
 #include "leased/fsm/fsm.h"
 #include "leased/service/service.h"
@@ -10,6 +12,8 @@
 
 /* Held in memory whole. */
 #define BACKUPS_MAX 2
+
+TAILQ_HEAD(survey_list, survey);
 
 struct backup;
 struct degraded;
@@ -37,6 +41,7 @@ struct service {
     struct watcher *watchers;            /* linked; watch.c */
     struct waits *waits;                 /* acquires that wait for READY; wait.c */
     struct look_ahead *look_ahead;       /* what nodes are to check next; session.c */
+    struct survey_list surveys;          /* of nodes; survey.c */
     struct backup *backups[BACKUPS_MAX]; /* copies of the state that are being fetched; cluster.c */
     char health[256]; /* what the engine said last when it failed to write; names the file */
 };

@@ -12,6 +12,7 @@
 #include "leased/service/rbac.h"
 #include "leased/service/refill.h"
 #include "leased/service/session.h"
+#include "leased/service/survey.h"
 #include "leased/service/tell.h"
 #include "leased/service/ticker.h"
 #include "leased/service/wait.h"
@@ -29,6 +30,7 @@ int service_new(const struct service_options *options, const struct service_deps
         return -ENOMEM;
     service->options = *options;
     service->deps = *deps;
+    TAILQ_INIT(&service->surveys);
     rbac_load(service);
     r = ticker_new(service, &service->ticker);
     if (r == 0)
@@ -100,6 +102,7 @@ void service_elapse(struct service *service)
     if (service->leading)
         ticker_elapse(service->ticker);
     session_elapse(service);
+    survey_elapse(service);
     tell_elapse(service->tell);
     degraded_elapse(service->degraded);
     refill_elapse(service->refill);
@@ -130,6 +133,7 @@ void service_stop(struct service *service)
 {
     service->stopping = true;
     session_stop(service);
+    survey_stop(service);
     watch_stop(service);
     wait_stop(service);
 }

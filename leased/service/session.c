@@ -8,6 +8,7 @@
 #include "common/text.h"
 #include "leased/service/internal.h"
 #include "leased/service/report.h"
+#include "leased/service/survey.h"
 #include "leased/service/tell.h"
 #include "leased/service/ticker.h"
 #include "leased/service/wire.h"
@@ -46,6 +47,8 @@ struct session {
     bool epochs_asked, epochs_told; /* in this session */
     uint64_t n_epochs;              /* reported in it */
     uint64_t looked;                /* version of the look-ahead sent last */
+    uint64_t surveyed;              /* the question of a survey that was sent last */
+    bool answered;                  /* and it was */
     struct hub_subscription *subscription;
     bool full; /* the stream takes no more for now */
     /* a full list is under way: the node does not hold everything up to anything yet */
@@ -480,6 +483,16 @@ void session_ack(struct beat *beat)
     send_message(session, &message);
 }
 
+/* One answer to the question that this session was asked last. */
+static void said_overlap(struct session *session, const Xce__V1__OverlapAnswer *answer)
+{
+    if (session->stage != STAGE_SERVED || session->answered || !answer->question ||
+        answer->question != session->surveyed)
+        return;
+    session->answered = true;
+    survey_heard(session->service, session->node, answer);
+}
+
 /* ---- the stream's events ---- */
 
 static void opened(struct service *service, struct service_stream *stream)
@@ -526,6 +539,9 @@ static void said(struct service_stream *stream, const ProtobufCMessage *message)
     case XCE__V1__SESSION_UP__BODY_REPORT:
         if (session->stage == STAGE_SERVED)
             said_report(session, up->report);
+        break;
+    case XCE__V1__SESSION_UP__BODY_OVERLAP:
+        said_overlap(session, up->overlap);
         break;
     default:
         break; /* of a newer version */
@@ -678,4 +694,32 @@ void session_elapse(struct service *service)
                  session->looked != service->look_ahead->version)
             send_look_ahead(session);
     }
+}
+
+static bool survey_one(struct session *session, const Xce__V1__OverlapQuestion *question)
+{
+    Xce__V1__SessionDown message = XCE__V1__SESSION_DOWN__INIT;
+
+    if (session->surveyed == question->question)
+        return session->answered;
+    if (!session->full) {
+        session->surveyed = question->question;
+        session->answered = false;
+        message.body_case = XCE__V1__SESSION_DOWN__BODY_OVERLAP;
+        message.overlap = (Xce__V1__OverlapQuestion *)(uintptr_t)question;
+        send_message(session, &message);
+    }
+    return false;
+}
+
+bool session_survey(struct service *service, const Xce__V1__OverlapQuestion *question)
+{
+    bool all = true;
+
+    for (struct session *session = service->sessions, *next; session; session = next) {
+        next = session->next;
+        if (session->stage == STAGE_SERVED && !survey_one(session, question))
+            all = false;
+    }
+    return all;
 }

@@ -215,6 +215,8 @@ class Node:
                 self._lease(lease)
             self.revision = down.changes.revision
             self.beat()
+        elif kind == "overlap":
+            self.up.put(self.m.SessionUp(overlap=self.m.OverlapAnswer(question=down.overlap.question)))
 
     def _lease(self, lease):
         state = lease.state

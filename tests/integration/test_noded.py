@@ -262,6 +262,14 @@ class NodedTest(unittest.TestCase):
         self.noded.start(prefix=["unshare", "-m", "sh", "-c", "mount --bind %s /etc/passwd && exec \"$@\"" % copy, "sh"])
         return copy
 
+    def passwd_with(self, name, uid):
+        """An /etc/passwd that noded is to see: this machine's, and one more."""
+        passwd = os.path.join(self.leased.folder, "passwd")
+        subprocess.run(["cp", "/etc/passwd", passwd], check=True)
+        with open(passwd, "a") as f:
+            f.write("%s:x:%d:%d::/:/bin/sh\n" % (name, uid, uid))
+        return passwd
+
     def blocked(self):
         pool = self.client.pool.Get(self.m["pool"].PoolKey(name=b"main"), timeout=10).pool
         return {b.uid: b.reason for b in pool.blocked}
@@ -323,12 +331,12 @@ class NodedTest(unittest.TestCase):
         self.assertTrue(os.path.exists(his))
 
     def test_account_that_was_there_keeps_the_pool_unused_here(self):
-        passwd = self.start_with_passwd()
-        with open(passwd, "a") as f:
-            f.write("bob:x:%d:%d::/:/bin/sh\n" % (FIRST + 7, FIRST + 7))
+        """The node comes when the pool is there: nobody could ask it before."""
+        passwd = self.passwd_with("bob", FIRST + 7)
         bob = self.run_as(FIRST + 7, "sleep", "1000")
         stranger = self.run_as(FIRST + 8, "sleep", "1000")
         self.client.create_pool(first=FIRST, count=COUNT, cooldown_ms=1000, ready_timeout_ms=8000)
+        self.start_with_passwd(passwd)
         peer.until(lambda: "overlaps what this machine has" in self.noded.said(), what="the pool's check")
         self.client.create_pool(name=b"other", first=OTHER, count=COUNT, cooldown_ms=1000, ready_timeout_ms=8000)
         peer.until(lambda: "nobody else has anything" in self.noded.said(), what="the other pool's check")
@@ -438,12 +446,10 @@ class NodedTest(unittest.TestCase):
 
     def test_what_has_retired_is_looked_through_after_a_death(self):
         """Also while the name services do not say yet whether its pool is guarded."""
-        passwd = self.start_with_passwd()
         self.client.create_pool(first=FIRST, count=COUNT, cooldown_ms=1000, ready_timeout_ms=8000)
-        self.ready()
-        with open(passwd, "a") as f:
-            f.write("bob:x:%d:%d::/:/bin/sh\n" % (OTHER + 7, OTHER + 7))
         self.client.create_pool(name=b"other", first=OTHER, count=COUNT, cooldown_ms=1000, ready_timeout_ms=8000)
+        self.start_with_passwd(self.passwd_with("bob", OTHER + 7))
+        self.ready()
         peer.until(lambda: "overlaps what this machine has" in self.noded.said(), what="the other pool's check")
         stranger = self.run_as(OTHER + 8, "sleep", "1000")  # of a pool that is not guarded: no pass is clean
         lease = self.acquire(pool=b"main")

@@ -1,6 +1,6 @@
 #!/usr/bin/env -S LC_ALL=C.UTF-8 /usr/bin/python3 -B
-"""A pool is made, and grows, only where no machine of the cluster has anything: each replica that is not asked has accounts of
-its own here, in a mount namespace."""
+"""A pool is made, and grows, only where no machine of the cluster has anything: replicas and nodes have accounts of their own
+here, each in a mount namespace."""
 import os
 import shutil
 import signal
@@ -11,6 +11,7 @@ import grpc
 
 import peer
 import replicas
+from test_noded import Noded
 
 FIRST, COUNT = 2013265920, 1024
 LAST = FIRST + COUNT - 1
@@ -154,6 +155,124 @@ class OfReplicas(Base):
         with self.assertRaises(grpc.RpcError) as denied:
             self.client_of(first).cluster.Overlap(ask, timeout=10)
         self.assertEqual(denied.exception.code().name, "PERMISSION_DENIED")
+
+
+class WithNodes(Base):
+    """The node's session is at a replica that is not asked."""
+
+    config = ""
+
+    def setUp(self):
+        super().setUp()
+        self.nodes = []
+        self.addCleanup(self.end_nodes)
+
+    def end_nodes(self):
+        for node in self.nodes:
+            if node.process.poll() is None:
+                node.process.send_signal(signal.SIGCONT)
+                node.stop()
+            if any(test is self for test, _ in self._outcome.result.failures + self._outcome.result.errors):
+                print("---- %s\n%s" % (node.name, node.said()[-3000:]))
+
+    def replica(self, name, **how):
+        replica = super().replica(name, **how)
+        replica.set("Prefix = xce-\n", "Prefix = xce-\nHeartbeat = 100ms\n" + self.config)
+        return replica
+
+    def noded(self, leased, name="n1"):
+        node = Noded(leased, name=name)
+        node.name, node.accounts = name, Accounts(node.folder)
+        self.nodes.append(node)
+        node.start(prefix=node.accounts.mount)
+        self.is_ready(leased, name)
+        return node
+
+    def state(self, leased, name):
+        return {node["node"]: node["state"] for node in leased.ctl("node", "list")["nodes"]}.get(name)
+
+    def is_ready(self, leased, name="n1"):
+        peer.until(lambda: self.state(leased, name) == "ready", what="node %s to be ready" % name, seconds=20)
+
+
+class OfNodes(WithNodes):
+    def test_an_account_that_a_node_has_refuses_the_pool_and_growth(self):
+        first, second, third = self.grow()
+        node, other = self.noded(second), self.noded(third, "n2")
+        node.accounts.add("carol", FIRST + 5)
+        other.accounts.add("dave", LAST + 7)
+        for asked in (first, second):
+            self.refused(lambda status, asked=asked: self.create(asked, status=status), "node n1", "carol", str(FIRST + 5))
+        node.accounts.remove("carol")
+        self.create(first)
+        for asked in (first, third):
+            self.refused(lambda status, asked=asked: self.extend(asked, LAST + COUNT, status=status), "node n2", "dave",
+                         str(LAST + 7))
+        self.extend(first, LAST + 6)
+        other.accounts.remove("dave")
+        self.extend(second, LAST + COUNT)
+
+    def test_a_node_that_does_not_answer_is_named_in_time(self):
+        first, second, _ = self.grow()
+        node = self.noded(second)
+        node.process.send_signal(signal.SIGSTOP)
+        begun = time.monotonic()
+        self.refused(lambda status: self.create(first, status=status), "node n1")
+        self.assertLess(time.monotonic() - begun, ANSWERS_S + 4)
+        node.process.send_signal(signal.SIGCONT)
+        self.is_ready(first)
+        self.create(first)
+
+    def services(self, node):
+        """The process of the node that asks its name services; not one that it has ended."""
+        with open("/proc/%d/task/%d/children" % (node.process.pid, node.process.pid), encoding="ascii") as f:
+            children = f.read().split()
+        for pid in children:
+            with open("/proc/%s/stat" % pid, encoding="ascii") as f:
+                if f.read().rpartition(")")[2].split()[0] != "Z":
+                    yield int(pid)
+
+    def test_a_node_whose_name_services_hang_still_looks_into_its_files(self):
+        first, second, _ = self.grow()
+        node = self.noded(second)
+        node.accounts.add("carol", FIRST + 5)
+        for _ in range(2):
+            begun = time.monotonic()
+            self.refused(lambda status: self.create(first, status=status), "node n1", "carol", str(FIRST + 5))
+            hung, = self.services(node)
+            os.kill(hung, signal.SIGSTOP)
+        self.assertGreater(time.monotonic() - begun, 2, "they did not hang")
+        node.accounts.remove("carol")
+        self.create(first)
+
+    def test_single_engine_asks_its_nodes(self):
+        single = self.replica("c1", engine="sqlite").start()
+        node = self.noded(single)
+        node.accounts.add("carol", FIRST)
+        self.refused(lambda status: self.create(single, status=status), "node n1", "carol", str(FIRST))
+        node.accounts.remove("carol")
+        self.create(single)
+
+
+class OfLostNodes(WithNodes):
+    """One that is known to be lost is not waited for: it looks for itself before it may have a lease."""
+
+    config = "LostAfter = 1s\n"
+
+    def test_a_lost_node_is_not_waited_for_and_uses_nothing_before_it_has_looked(self):
+        first, second, _ = self.grow()
+        node = self.noded(second)
+        node.kill()
+        peer.until(lambda: self.state(first, "n1") == "lost", what="the node to be lost", seconds=20)
+        self.create(first)
+        node.accounts.add("carol", FIRST + 5)
+        node.start(prefix=node.accounts.mount)
+        peer.until(lambda: "overlaps what this machine has" in node.said(), what="its check", seconds=20)
+        self.is_ready(first)
+        with self.assertRaises(grpc.RpcError) as refused:
+            self.client_of(first).acquire(wait=True, timeout=30)
+        self.assertIn("n1", refused.exception.details())
+        self.assertIn("overlap check", refused.exception.details())
 
 
 if __name__ == "__main__":

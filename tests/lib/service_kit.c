@@ -206,6 +206,10 @@ static int sent(struct service_stream *face, const uint8_t *data, size_t len)
     stream->n_sent++;
     if (down->body_case == XCE__V1__SESSION_DOWN__BODY_WELCOME)
         stream->session = down->welcome->session;
+    if (down->body_case == XCE__V1__SESSION_DOWN__BODY_OVERLAP) {
+        stream->question = *down->overlap;
+        stream->n_questions++;
+    }
     stream->n_acks += down->body_case == XCE__V1__SESSION_DOWN__BODY_ACK;
     xce__v1__session_down__free_unpacked(down, NULL);
     return stream->full;
@@ -273,6 +277,19 @@ void kit_stream_report(struct kit_stream *stream, uint32_t uid, uint32_t epoch,
     report.n_members = 1;
     up.body_case = XCE__V1__SESSION_UP__BODY_REPORT;
     up.report = &report;
+    kit_stream_say(stream, &up);
+}
+
+void kit_stream_answer(struct kit_stream *stream, uint64_t question, uint32_t uid, const char *what)
+{
+    Xce__V1__SessionUp up = XCE__V1__SESSION_UP__INIT;
+    Xce__V1__OverlapAnswer answer = XCE__V1__OVERLAP_ANSWER__INIT;
+
+    answer.question = question ? question : stream->question.question;
+    answer.uid = uid;
+    answer.what = (ProtobufCBinaryData){strlen(what), (uint8_t *)(uintptr_t)what};
+    up.body_case = XCE__V1__SESSION_UP__BODY_OVERLAP;
+    up.overlap = &answer;
     kit_stream_say(stream, &up);
 }
 

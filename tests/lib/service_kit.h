@@ -28,7 +28,9 @@ struct kit_stream {
     struct service_stream face; /* first */
     bool full;                  /* it takes no more: send says so */
     unsigned n_sent, n_acks;
-    uint64_t session; /* of the welcome; 0 = none came */
+    uint64_t session;                  /* of the welcome; 0 = none came */
+    Xce__V1__OverlapQuestion question; /* the last one; number 0 = none came */
+    unsigned n_questions;
     bool finished;
     int r;
     char message[512];
@@ -65,6 +67,9 @@ void kit_stream_hello(struct kit_stream *stream, const char *node);
 void kit_stream_beat(struct kit_stream *stream, uint64_t watermark);
 void kit_stream_report(struct kit_stream *stream, uint32_t uid, uint32_t epoch,
                        Xce__V1__ReportKind kind);
+/* To the last question of a survey, or (question not 0) to that one. */
+void kit_stream_answer(struct kit_stream *stream, uint64_t question, uint32_t uid,
+                       const char *what);
 void kit_stream_end(struct kit_stream *stream);
 
 #endif

@@ -1,0 +1,276 @@
+/* A pool is made when the nodes have been asked: on a real engine, with time in the test's hand. Who is asked elsewhere is
+ * tests/integration/test_overlap.py's to show. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "common/net/loop.h"
+#include "leased/fsm/fsm.h"
+#include "tests/lib/service_kit.h"
+#include "xce/v1/command.pb-c.h"
+#include "xce/v1/pool.pb-c.h"
+
+#define FIRST 2013300000u
+#define LAST  2013300999u
+#define WAIT  6000 /* ms that nodes have */
+
+/* Nodes n2 and n3 are ready and in session; n1, which the kit has made, is lost. */
+struct fixture {
+    struct service_kit kit;
+    struct kit_stream n2, n3;
+    struct kit_call call;
+    Xce__V1__CreatePoolRequest message;
+    Xce__V1__RequestId id;
+    Xce__V1__UidRange range;
+};
+
+static enum node_state state_of(const struct fixture *fx, const char *name)
+{
+    return fsm_node(fx->kit.engine.fsm, name)->state;
+}
+
+static void join(struct fixture *fx, struct kit_stream *stream, const char *name)
+{
+    kit_stream_open(&fx->kit, stream);
+    kit_stream_hello(stream, name);
+    service_kit_settle(&fx->kit);
+    assert_true(stream->session > 0);
+    kit_stream_beat(stream, fsm_revision(fx->kit.engine.fsm));
+    service_kit_settle(&fx->kit);
+    assert_int_equal(state_of(fx, name), NODE_READY);
+}
+
+static int setup(void **state)
+{
+    struct fixture *fx = calloc(1, sizeof *fx);
+
+    service_kit_init(&fx->kit, 1024);
+    service_kit_elapse(&fx->kit, 33000);
+    service_kit_settle(&fx->kit);
+    assert_int_equal(state_of(fx, "n1"), NODE_LOST);
+    join(fx, &fx->n2, "n2");
+    join(fx, &fx->n3, "n3");
+    *state = fx;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *fx = *state;
+
+    kit_stream_end(&fx->n2);
+    kit_stream_end(&fx->n3);
+    service_kit_done(&fx->kit);
+    free(fx);
+    return 0;
+}
+
+static void replied(int r, const char *message, const ProtobufCMessage *reply, void *arg)
+{
+    struct kit_call *call = arg;
+
+    (void)reply;
+    assert_false(call->done);
+    call->done = true;
+    call->r = r;
+    (void)snprintf(call->message, sizeof call->message, "%s", message ? message : "");
+}
+
+static void step(struct fixture *fx)
+{
+    service_kit_elapse(&fx->kit, 50);
+    loop_step(fx->kit.engine.loop, 5);
+}
+
+/* Ask for the pool; until n2 is asked, which comes when this machine has been looked at. */
+static void create(struct fixture *fx)
+{
+    static uint8_t id[16] = "0123456789abcdef";
+
+    xce__v1__create_pool_request__init(&fx->message);
+    xce__v1__request_id__init(&fx->id);
+    xce__v1__uid_range__init(&fx->range);
+    fx->id.id = (ProtobufCBinaryData){sizeof id, id};
+    fx->range.first = FIRST;
+    fx->range.last = LAST;
+    fx->message.request = &fx->id;
+    fx->message.name = (ProtobufCBinaryData){5, (uint8_t *)"other"};
+    fx->message.range = &fx->range;
+    fx->message.directory_none = true;
+    fx->call = (struct kit_call){.request = {.scope = SCOPE_ALL,
+                                             .message = &fx->message.base,
+                                             .reply = replied,
+                                             .reply_arg = &fx->call}};
+    principal_from_peer(0, 0, "root", &fx->call.request.principal);
+    service_handle(fx->kit.service, &fx->call.request, service_pool_create, false);
+    while (!fx->n2.n_questions && !fx->call.done)
+        step(fx);
+}
+
+static void finish(struct fixture *fx)
+{
+    for (int i = 0; i < 10 && !fx->call.done; i++) {
+        step(fx);
+        service_kit_settle(&fx->kit);
+    }
+}
+
+static bool is_made(const struct fixture *fx)
+{
+    return fsm_pool(fx->kit.engine.fsm, "other") != NULL;
+}
+
+static void pool_is_made_when_each_node_has_answered(void **state)
+{
+    struct fixture *fx = *state;
+
+    create(fx);
+    kit_stream_answer(&fx->n2, 0, 0, "");
+    finish(fx);
+    assert_false(fx->call.done || is_made(fx));
+    kit_stream_answer(&fx->n3, 0, 0, "");
+    finish(fx);
+    assert_true(fx->call.done && is_made(fx));
+    assert_int_equal(fx->call.r, 0);
+}
+
+static void pool_is_refused_by_what_a_node_has(void **state)
+{
+    struct fixture *fx = *state;
+
+    create(fx);
+    kit_stream_answer(&fx->n2, 0, 0, "");
+    kit_stream_answer(&fx->n3, 0, FIRST + 3, "user bob has it");
+    finish(fx);
+    assert_int_equal(fx->call.r, FSM_PRECONDITION);
+    assert_string_equal(
+        fx->call.message,
+        "range 2013300000-2013300999 overlaps 2013300003: user bob has it, on node n3");
+    assert_false(is_made(fx));
+}
+
+static void pool_is_refused_while_a_node_can_not_look(void **state)
+{
+    struct fixture *fx = *state;
+
+    create(fx);
+    kit_stream_answer(&fx->n2, 0, 0, "its name services do not answer");
+    kit_stream_answer(&fx->n3, 0, 0, "");
+    finish(fx);
+    assert_int_equal(fx->call.r, FSM_PRECONDITION);
+    assert_non_null(strstr(fx->call.message, "node n2 (its name services do not answer)"));
+    assert_false(is_made(fx));
+}
+
+static void pool_is_refused_while_a_ready_node_is_silent(void **state)
+{
+    struct fixture *fx = *state;
+
+    create(fx);
+    kit_stream_answer(&fx->n2, 0, 0, "");
+    service_kit_elapse(&fx->kit, WAIT);
+    assert_true(fx->call.done);
+    assert_int_equal(fx->call.r, FSM_PRECONDITION);
+    assert_non_null(strstr(fx->call.message, "is not of node n3 (no answer)"));
+    assert_false(is_made(fx));
+}
+
+/* One whose session is nowhere is not waited for, but it is named. */
+static void pool_is_refused_while_a_ready_node_has_no_session(void **state)
+{
+    struct fixture *fx = *state;
+
+    kit_stream_end(&fx->n3);
+    create(fx);
+    kit_stream_answer(&fx->n2, 0, 0, "");
+    finish(fx);
+    assert_int_equal(fx->call.r, FSM_PRECONDITION);
+    assert_non_null(strstr(fx->call.message, "node n3 (no answer)"));
+    kit_stream_open(&fx->kit, &fx->n3);
+}
+
+/* Through another replica, as far as this one knows. */
+static void hello_elsewhere(struct fixture *fx, const char *node)
+{
+    Xce__V1__Command command = XCE__V1__COMMAND__INIT;
+    Xce__V1__CmdHello hello = XCE__V1__CMD_HELLO__INIT;
+    const struct fsm_node *known = fsm_node(fx->kit.engine.fsm, node);
+    uint8_t bytes[ENGINE_KIT_BYTES];
+
+    hello.node = (ProtobufCBinaryData){strlen(node), (uint8_t *)(uintptr_t)node};
+    hello.machine_id = (ProtobufCBinaryData){32, (uint8_t *)(uintptr_t)known->machine_id};
+    hello.boot_id = (ProtobufCBinaryData){32, (uint8_t *)(uintptr_t)known->boot_id};
+    hello.clean_start = true;
+    command.kind_case = XCE__V1__COMMAND__KIND_HELLO;
+    command.hello = &hello;
+    assert_int_equal(engine_kit_do(&fx->kit.engine, bytes, xce__v1__command__pack(&command, bytes)),
+                     0);
+}
+
+static void node_that_begins_meanwhile_has_all_asked_once_more(void **state)
+{
+    struct fixture *fx = *state;
+
+    create(fx);
+    hello_elsewhere(fx, "n3");
+    service_kit_settle(&fx->kit);
+    assert_int_equal(state_of(fx, "n3"), NODE_READY);
+    assert_true(fx->n3.finished);
+    kit_stream_answer(&fx->n2, 0, 0, "");
+    while (fx->n2.n_questions < 2 && !fx->call.done)
+        step(fx);
+    assert_false(fx->call.done);
+    kit_stream_answer(&fx->n2, 0, 0, "");
+    finish(fx);
+    assert_int_equal(fx->n2.n_questions, 2);
+    assert_int_equal(fx->call.r, FSM_PRECONDITION);
+    assert_non_null(strstr(fx->call.message, "node n3 (no answer)"));
+}
+
+static void caller_that_goes_away_makes_no_pool(void **state)
+{
+    struct fixture *fx = *state;
+
+    create(fx);
+    kit_call_cancel(&fx->call);
+    kit_stream_answer(&fx->n2, 0, 0, "");
+    kit_stream_answer(&fx->n3, 0, 0, "");
+    finish(fx);
+    assert_false(fx->call.done || is_made(fx));
+}
+
+static void leased_that_ends_makes_no_pool(void **state)
+{
+    struct fixture *fx = *state;
+
+    create(fx);
+    service_stop(fx->kit.service);
+    assert_true(fx->call.done);
+    assert_int_equal(fx->call.r, -ECANCELED);
+    assert_false(is_made(fx));
+}
+
+#define TEST(function) cmocka_unit_test_setup_teardown(function, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(pool_is_made_when_each_node_has_answered),
+        TEST(pool_is_refused_by_what_a_node_has),
+        TEST(pool_is_refused_while_a_node_can_not_look),
+        TEST(pool_is_refused_while_a_ready_node_is_silent),
+        TEST(pool_is_refused_while_a_ready_node_has_no_session),
+        TEST(node_that_begins_meanwhile_has_all_asked_once_more),
+        TEST(caller_that_goes_away_makes_no_pool),
+        TEST(leased_that_ends_makes_no_pool),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
