@@ -165,7 +165,8 @@ static const char *outcome(const struct record *record)
     return record->status < 0 ? "LEFT" : grpc_status_name((enum grpc_status)record->status);
 }
 
-static void record_line(const struct record *record, const char *time, struct buf *buf)
+static void record_line(const struct record *record, const char *time, uint64_t left_out,
+                        struct buf *buf)
 {
     ProtobufCBinaryData reason = bytes_field(record->request, "reason");
 
@@ -181,6 +182,10 @@ static void record_line(const struct record *record, const char *time, struct bu
     add_key(buf, "reason", reason.data, reason.len);
     if (record->status != GRPC_OK)
         add_text(buf, "message", record->message);
+    if (left_out) {
+        buf_adds(buf, ",\"left_out\":");
+        buf_add_u64(buf, left_out);
+    }
     buf_adds(buf, "}\n");
 }
 
@@ -205,6 +210,9 @@ static void to_journal(const struct record *record)
 void recorder_init(struct recorder *recorder)
 {
     memset(recorder, 0, sizeof *recorder);
+    for (size_t i = 0; i < RECORD_CALLERS; i++)
+        recorder->refusals[i] = (struct log_limit){.interval_ms = RECORD_REFUSALS_MS,
+                                                   .burst = RECORD_REFUSALS};
     buf_init(&recorder->line, LINE_MAX_BYTES);
 }
 
@@ -219,8 +227,29 @@ const char *recorder_line(struct recorder *recorder, const struct record *record
         (void)text_format_time(wall_ms, recorder->time);
     recorder->time_ms = wall_ms;
     buf_reset(&recorder->line);
-    record_line(record, recorder->time, &recorder->line);
+    record_line(record, recorder->time, recorder->left_out, &recorder->line);
     return buf_error(&recorder->line) == 0 ? buf_str(&recorder->line) : NULL;
+}
+
+/* FNV-1a: who has which limit. */
+static struct log_limit *limit_of(struct recorder *recorder, const char *key)
+{
+    uint32_t hash = 2166136261u;
+
+    for (; *key; key++)
+        hash = (hash ^ (uint8_t)*key) * 16777619u;
+    return &recorder->refusals[hash % RECORD_CALLERS];
+}
+
+/* Whether one more is too many: nobody washes the files out by what he may not. */
+static bool is_left_out(struct recorder *recorder, const struct record *record)
+{
+    const struct principal *who = record->principal;
+    unsigned held;
+
+    return (record->status == GRPC_PERMISSION_DENIED ||
+            (who->kind == PRINCIPAL_STRANGER && record->status != GRPC_OK)) &&
+           !log_limit_ok(limit_of(recorder, who->key), &held);
 }
 
 void record_call(struct recorder *recorder, const struct record *record)
@@ -235,7 +264,13 @@ void record_call(struct recorder *recorder, const struct record *record)
         to_journal(record);
     if (!recorder->audit)
         return;
+    if (is_left_out(recorder, record)) {
+        recorder->left_out++;
+        return;
+    }
     line = recorder_line(recorder, record, clock_wall_ms());
-    if (line)
-        audit_write(recorder->audit, line, recorder->line.len, kind == METHOD_ACT && !denied);
+    if (!line)
+        return;
+    audit_write(recorder->audit, line, recorder->line.len, kind == METHOD_ACT && !denied);
+    recorder->left_out = 0;
 }

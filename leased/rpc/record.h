@@ -6,9 +6,14 @@
 #include <protobuf-c/protobuf-c.h>
 
 #include "common/buf.h"
+#include "common/log.h"
 #include "common/net/grpc.h"
 #include "common/text.h"
 #include "leased/rbac/principal.h"
+
+#define RECORD_CALLERS     64 /* limits of their own; more callers share them */
+#define RECORD_REFUSALS    20 /* lines of one caller in this time */
+#define RECORD_REFUSALS_MS 60000
 
 struct audit;
 
@@ -26,6 +31,9 @@ struct record {
 /* Where it goes, and what is kept from line to line. */
 struct recorder {
     struct audit *audit; /* borrowed; NULL = the journal alone */
+    /* What one can have as many of as he likes: denials, and whatever a stranger is refused. */
+    struct log_limit refusals[RECORD_CALLERS];
+    uint64_t left_out; /* lines, since the last that was written */
     struct buf line;
     int64_t time_ms;
     char time[TEXT_TIME_BUF];

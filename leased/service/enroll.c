@@ -21,6 +21,7 @@ struct enroll {
     struct cert_ca *ca;
     char *ca_pem;
     int64_t life_ms;
+    struct log_limit refused; /* anybody may try tokens */
 };
 
 void service_set_ca(struct service *service, struct cert_ca *ca, const char *ca_pem,
@@ -28,8 +29,10 @@ void service_set_ca(struct service *service, struct cert_ca *ca, const char *ca_
 {
     struct enroll *enroll = service->enroll;
 
-    if (!enroll)
+    if (!enroll) {
         enroll = service->enroll = mem_must_calloc(1, sizeof *enroll);
+        enroll->refused = (struct log_limit){.interval_ms = 10000, .burst = 10};
+    }
     cert_ca_free(enroll->ca);
     free(enroll->ca_pem);
     enroll->ca = ca;
@@ -171,10 +174,14 @@ static void spent(struct service *service, struct service_request *request,
 }
 
 /* Unknown, ended, another node's, spent on another key: all the same to whoever tries. */
-static void refuse_token(struct service_request *request, const char *node)
+static void refuse_token(struct service *service, struct service_request *request, const char *node)
 {
-    log_notice(LOG_FIELDS(.message_id = LOG_ID_DENIED, .node = node), "enrolment refused: the "
-                                                                      "token is not good");
+    unsigned held;
+
+    if (log_limit_ok(&service->enroll->refused, &held))
+        log_notice(LOG_FIELDS(.message_id = LOG_ID_DENIED, .node = node),
+                   "enrolment refused: the token is not good%s",
+                   held ? " (and others before it)" : "");
     service_refuse(request, -EACCES, "the token is not good for node %s", node);
 }
 
@@ -192,7 +199,7 @@ static void spend(struct service *service, struct service_request *request,
     /* A stranger's guess costs no entry of the log. */
     if (!fsm_token_good(service_fsm(service), engine_now_ms(service->deps.engine), hash, key,
                         node)) {
-        refuse_token(request, node);
+        refuse_token(service, request, node);
         return;
     }
     enroll.node.data = (uint8_t *)(uintptr_t)node;

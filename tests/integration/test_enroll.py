@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """How a node gets its certificate: a token, noded with it, the session that follows, renewal; and who does not."""
 import hashlib
+import json
 import os
 import socket
 import ssl
@@ -183,6 +184,29 @@ class Enrolment(EnrollTest):
             node = peer.Node(client, "n1")
             peer.until(lambda: node.ended, what="the session to be refused")
             self.assertEqual(node.ended.code().name, "PERMISSION_DENIED")
+
+    def test_who_guesses_floods_neither_journal_nor_audit_file(self):
+        csr = self.csr("xce://node/n1")
+        with certs.Tunnel(self.leased, "xce-enroll/1") as tunnel:
+            client = peer.Client(tunnel.target)
+            self.addCleanup(client.close)
+            m = client.m["node"]
+            for _ in range(100):
+                self.refused("PERMISSION_DENIED", lambda: client.node.Enroll(m.EnrollRequest(
+                    token=os.urandom(32), csr=csr), timeout=5))
+                self.refused("PERMISSION_DENIED", lambda: client.node.List(m.ListNodesRequest(), timeout=5))
+                self.refused("INVALID_ARGUMENT", lambda: client.node.Enroll(m.EnrollRequest(), timeout=5))
+        self.enroll(self.secret(self.token()), csr)  # what is done is written
+        self.assertIn(self.leased.said().count("enrolment refused"), range(1, 50))
+        self.assertIn(self.leased.said().count(" denied"), range(1, 50))
+        self.leased.stop()
+        with open(os.path.join(self.leased.state, "audit.log"), encoding="utf-8") as f:
+            lines = [json.loads(line) for line in f]
+        refused = [line for line in lines if line["outcome"] != "OK"]
+        self.assertIn(len(refused), range(20, 60))
+        self.assertEqual(len(refused) + sum(line.get("left_out", 0) for line in lines), 300)
+        self.assertEqual([line["method"] for line in lines if line["outcome"] == "OK"][-2:],
+                         ["NodeService/Token", "NodeService/Enroll"])
 
     def test_wrong_token_files_are_named(self):
         token = self.token("n2")

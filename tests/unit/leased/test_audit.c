@@ -348,6 +348,53 @@ static void record_says_who_did_what_to_what(void **state)
          "\"more_leases\":4,\"outcome\":\"LEFT\"}\n");
 }
 
+static unsigned occurrences(const char *text, const char *wanted)
+{
+    unsigned n = 0;
+
+    for (const char *at = text; (at = strstr(at, wanted)); at++)
+        n++;
+    return n;
+}
+
+static void denied(struct recorder *recorder, const struct principal *who, int status, unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        record_call(recorder, &(struct record){.principal = who,
+                                               .method = "NodeService/Enroll",
+                                               .status = status,
+                                               .message = "no"});
+}
+
+/* Whoever reaches the port washes nothing out of the files. */
+static void record_of_one_who_is_denied_over_and_over_is_limited(void **state)
+{
+    struct fixture *f = *state;
+    struct recorder recorder;
+    struct principal stranger, alice;
+    char *text;
+
+    open_it(f, 0, 1);
+    recorder_init(&recorder);
+    recorder.audit = f->audit;
+    principal_stranger(&stranger);
+    assert_int_equal(principal_from_user("alice", NULL, 0, &alice, NULL), 0);
+    denied(&recorder, &stranger, GRPC_PERMISSION_DENIED, 100);
+    denied(&recorder, &stranger, GRPC_INVALID_ARGUMENT, 100);
+    denied(&recorder, &alice, GRPC_PERMISSION_DENIED, 2);
+    denied(&recorder, &stranger, GRPC_OK, 1);
+    close_it(f);
+    text = contents(f->path);
+    assert_non_null(text);
+    assert_int_equal(occurrences(text, "_DENIED\",\"message\":\"no\"}\n"), 21);
+    assert_int_equal(occurrences(text, "INVALID_ARGUMENT"), 0);
+    assert_int_equal(occurrences(text, "user:alice"), 2);
+    assert_int_equal(occurrences(text, "\"message\":\"no\",\"left_out\":180}\n"), 1);
+    assert_int_equal(occurrences(text, "\"outcome\":\"OK\"}\n"), 1);
+    free(text);
+    recorder_done(&recorder);
+}
+
 /* Its other fields lie in the same place. */
 static void record_names_the_key_that_was_asked_for(void **state)
 {
@@ -406,6 +453,7 @@ int main(void)
         TEST(audit_line_cut_short_spoils_no_other),
         TEST(audit_that_can_not_rotate_goes_on),
         cmocka_unit_test(record_says_who_did_what_to_what),
+        TEST(record_of_one_who_is_denied_over_and_over_is_limited),
         cmocka_unit_test(record_names_the_key_that_was_asked_for),
         cmocka_unit_test(record_of_long_words_is_cut_short),
     };
