@@ -429,6 +429,23 @@ static int first_of(const char *pem, size_t len, X509 **ret, struct err *err)
     return 0;
 }
 
+int cert_ca_made(const struct cert_ca *ca, const char *pem, struct err *err)
+{
+    X509 *x509 = NULL;
+    int r = first_of(pem, strlen(pem), &x509, err);
+
+    if (r < 0)
+        return r;
+    if (X509_check_ca(x509) != 0)
+        r = err_set(err, -EINVAL, "is a CA's own certificate");
+    else if (X509_NAME_cmp(X509_get_issuer_name(x509), X509_get_subject_name(ca->x509)) != 0 ||
+             X509_verify(x509, ca->key) != 1)
+        r = err_set(err, -EINVAL, "was not made by the CA");
+    (void)cert_crypto_why();
+    X509_free(x509);
+    return r;
+}
+
 /* ---- requests ---- */
 
 static bool ask_for(X509_REQ *request, const char *uri)

@@ -46,6 +46,9 @@ int64_t cert_ca_until_ms(const struct cert_ca *ca);
 /* Its certificate alone. 0; -ENOMEM. */
 int cert_ca_pem(const struct cert_ca *ca, char **ret_pem);
 
+/* Whether the first certificate of a PEM was made with the CA's key, and is none of a CA. 0; -EINVAL with err, -ENOMEM. */
+int cert_ca_made(const struct cert_ca *ca, const char *pem, struct err *err);
+
 /* What a certificate shall say. */
 struct cert_want {
     enum cert_kind kind;

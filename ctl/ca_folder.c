@@ -228,6 +228,16 @@ void ca_folder_close(struct ca_folder *folder)
     folder->lock = mem_close(folder->lock);
 }
 
+int ca_folder_made(struct ctl *ctl, const struct ca_folder *folder, const char *pem,
+                   const char *path)
+{
+    struct err err = {{0}};
+
+    if (cert_ca_made(folder->ca, pem, &err) == 0)
+        return EXIT_OK;
+    return ctl_fail(ctl, XCE_FAILED, "%s: %s (%s)", path, err.text, folder->path);
+}
+
 /* ---- what the index says ---- */
 
 /* revoked: when, "-" = not. */

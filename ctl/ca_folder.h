@@ -32,10 +32,13 @@ int ca_folder_make(struct ctl *ctl, const char *path, const char *name, int64_t 
 int ca_folder_open(struct ctl *ctl, const char *path, struct ca_folder *ret);
 void ca_folder_close(struct ca_folder *folder);
 
+/* Whether the certificate in pem, read from path, was made by the CA, and is none of a CA. */
+int ca_folder_made(struct ctl *ctl, const struct ca_folder *folder, const char *pem,
+                   const char *path);
+
 /* Note a certificate that was made. */
 int ca_folder_note(struct ctl *ctl, struct ca_folder *folder, const struct cert_identity *identity);
-/* Mark as revoked what has that serial (any CA's certificate may be named, also one that was made elsewhere), and write the
- * list anew. *ret_new = whether it was not before. */
+/* Mark as revoked what has that serial (also one that the CA's key made elsewhere), and write the list anew. *ret_new = whether it was not before. */
 int ca_folder_revoke(struct ctl *ctl, struct ca_folder *folder,
                      const struct cert_identity *identity, bool *ret_new);
 

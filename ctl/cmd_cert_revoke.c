@@ -35,7 +35,9 @@ static int exec(struct ctl *ctl, void *memory, int n_words, char **words)
         return status;
     status = ca_folder_open(ctl, given->ca, &folder);
     if (status == EXIT_OK) {
-        status = ca_folder_revoke(ctl, &folder, &identity, &is_new);
+        status = ca_folder_made(ctl, &folder, pem, words[0]);
+        if (status == EXIT_OK)
+            status = ca_folder_revoke(ctl, &folder, &identity, &is_new);
         if (status == EXIT_OK)
             ctl_say(ctl, "%s, serial %s: %s. Bring %s/crl.pem to every replica.",
                     cert_who(&identity, who), identity.serial,
@@ -51,7 +53,9 @@ const struct verb cmd_cert_revoke = {
     .name = "revoke",
     .args = "FILE",
     .summary = "Put a certificate on the CA's revocation list",
-    .more = "It counts where the list is read: CRL= of leased. Streams of who is on it are cut.",
+    .more =
+        "The CA must have made it. It counts where the list is read: CRL= of leased. Streams of\n"
+        "who is on it are cut.",
     .options = options,
     .memory = sizeof(struct revoke_options),
     .words_least = 1,

@@ -94,6 +94,19 @@ class CertTest(unittest.TestCase):
             self.assertIn(self.serial(path), self.revoked())
         self.assertEqual([line.split()[2] for line in read(self.index).splitlines()], ["alice", "bob", "smith.a"])
 
+    def test_another_cas_certificate_is_not_revoked_here(self):
+        """Nor its own: nothing is said to be done, and nothing is."""
+        os.mkdir(os.path.join(self.folder, "other"))
+        other = Certs(os.path.join(self.folder, "other"), "--name", "other")
+        alice = other.issue("user", "alice")[0]
+        same = Certs(tempfile.mkdtemp(dir=self.folder), "--name", "same")
+        twin = Certs(tempfile.mkdtemp(dir=self.folder), "--name", "same")
+        for ca, path, says in ((self.certs, alice, "was not made by the CA ("), (same, twin.issue("user", "bob")[0], "was not made by"),
+                               (other, other.ca_pem, "is a CA's own certificate")):
+            before = read(os.path.join(ca.ca, "index")), read(ca.crl)
+            self.refused("cert", "revoke", path, "--ca", ca.ca, says=says)
+            self.assertEqual((read(os.path.join(ca.ca, "index")), read(ca.crl)), before)
+
     def test_damaged_index_forgets_nobody(self):
         alice, bob = self.certs.issue("user", "alice")[0], self.certs.issue("user", "bob")[0]
         self.revoke(bob)
