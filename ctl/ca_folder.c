@@ -10,7 +10,6 @@
 
 #include "common/clock.h"
 #include "common/fsutil.h"
-#include "common/text.h"
 #include "ctl/ctl.h"
 
 enum {
@@ -287,6 +286,19 @@ static int write_list(struct ctl *ctl, const struct ca_folder *folder, const cha
         free((char *)(uintptr_t)serials[--n]);
     free(serials);
     return status;
+}
+
+bool ca_folder_revoked(const struct ca_folder *folder, const char *serial,
+                       char ret_since[static TEXT_TIME_BUF])
+{
+    struct line line;
+
+    for (const char *at = folder->index; next_line(&at, &line);)
+        if (!strcmp(line.serial, serial) && strcmp(line.revoked, "-") != 0) {
+            memcpy(ret_since, line.revoked, sizeof line.revoked);
+            return true;
+        }
+    return false;
 }
 
 int ca_folder_revoke(struct ctl *ctl, struct ca_folder *folder,

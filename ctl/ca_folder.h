@@ -11,6 +11,7 @@
 
 #include "common/buf.h"
 #include "common/cert_make.h"
+#include "common/text.h"
 
 struct ctl;
 
@@ -38,6 +39,9 @@ int ca_folder_made(struct ctl *ctl, const struct ca_folder *folder, const char *
 
 /* Note a certificate that was made. */
 int ca_folder_note(struct ctl *ctl, struct ca_folder *folder, const struct cert_identity *identity);
+/* Whether the index has it as revoked, and since when. */
+bool ca_folder_revoked(const struct ca_folder *folder, const char *serial,
+                       char ret_since[static TEXT_TIME_BUF]);
 /* Mark as revoked what has that serial (also one that the CA's key made elsewhere), and write the list anew. *ret_new = whether it was not before. */
 int ca_folder_revoke(struct ctl *ctl, struct ca_folder *folder,
                      const struct cert_identity *identity, bool *ret_new);

@@ -53,6 +53,18 @@ static int read_old(struct ctl *ctl, const char *path, struct old *ret)
     return EXIT_OK;
 }
 
+/* What the file claims is said again only if it is the CA's word, and still stands. */
+static int check_old(struct ctl *ctl, const struct ca_folder *folder, const struct old *old,
+                     const char *path)
+{
+    char since[TEXT_TIME_BUF];
+    int status = ca_folder_made(ctl, folder, old->pem, path);
+
+    if (status == EXIT_OK && ca_folder_revoked(folder, old->identity.serial, since))
+        status = ctl_fail(ctl, XCE_FAILED, "%s: is revoked since %s", path, since);
+    return status;
+}
+
 static int renew(struct ctl *ctl, struct ca_folder *folder, const struct old *old, int64_t life_ms,
                  const char *path)
 {
@@ -96,7 +108,9 @@ static int exec(struct ctl *ctl, void *memory, int n_words, char **words)
     if (status == EXIT_OK)
         status = ca_folder_open(ctl, given->ca, &folder);
     if (status == EXIT_OK) {
-        status = renew(ctl, &folder, &old, given->life_ms, words[0]);
+        status = check_old(ctl, &folder, &old, words[0]);
+        if (status == EXIT_OK)
+            status = renew(ctl, &folder, &old, given->life_ms, words[0]);
         ca_folder_close(&folder);
     }
     old_done(&old);
@@ -108,8 +122,9 @@ const struct verb cmd_cert_renew = {
     .name = "renew",
     .args = "FILE",
     .summary = "Replace a certificate by one that says the same and ends later",
-    .more = "The key stays. Daemons see the new file by themselves. Nodes that enrolled renew\n"
-            "their own.",
+    .more =
+        "The CA must have made it, and not revoked it. The key stays. Daemons see the new file by\n"
+        "themselves. Nodes that enrolled renew their own.",
     .options = options,
     .memory = sizeof(struct renew_options),
     .words_least = 1,

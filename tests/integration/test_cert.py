@@ -78,6 +78,18 @@ class CertTest(unittest.TestCase):
         self.assertGreater(now["until"], was["until"])
         self.assertNotEqual(now["serial"], was["serial"])
 
+    def test_only_what_the_ca_made_and_did_not_revoke_is_renewed(self):
+        other = Certs(tempfile.mkdtemp(dir=self.folder), "--name", "other")
+        # He may claim what he likes: anybody can make such a file.
+        stranger = other.issue("user", "root", "--group", "xce-admin")[0]
+        revoked = self.certs.issue("user", "mallory")[0]
+        self.revoke(revoked)
+        for path, says in ((stranger, "was not made by the CA ("), (revoked, "is revoked since "),
+                           (other.ca_pem, "is a CA's own certificate")):
+            before = read(path), read(self.index)
+            self.refused("cert", "renew", path, "--ca", self.certs.ca, says=says)
+            self.assertEqual((read(path), read(self.index)), before)
+
     def test_revoked_stay_revoked(self):
         paths = [self.certs.issue("user", name)[0] for name in ("alice", "bob", "carol")]
         for path in (paths[2], paths[0], paths[0]):
