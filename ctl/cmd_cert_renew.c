@@ -40,11 +40,33 @@ static void old_done(struct old *old)
         free(old->hosts[--old->n_hosts]);
 }
 
+/* The file is written anew: a key or a chain in it would be gone. */
+static int check_alone(struct ctl *ctl, const char *pem, const char *path)
+{
+    static const char begin[] = "-----BEGIN ", certificate[] = "CERTIFICATE-----";
+    bool seen = false;
+
+    for (const char *at = pem; (at = strstr(at, begin));) {
+        size_t len = strcspn(at += strlen(begin), "-\r\n");
+        bool is_one = strncmp(at, certificate, strlen(certificate)) == 0;
+
+        if (!is_one || seen)
+            return ctl_fail(ctl, XCE_FAILED,
+                            "%s: holds more than a certificate (%.*s), which would be lost: renew "
+                            "it in a file of its own",
+                            path, (int)(len < 40 ? len : 40), at);
+        seen = true;
+    }
+    return EXIT_OK;
+}
+
 static int read_old(struct ctl *ctl, const char *path, struct old *ret)
 {
     struct err err = {{0}};
     int status = ca_read(ctl, path, false, &ret->pem);
 
+    if (status == EXIT_OK)
+        status = check_alone(ctl, ret->pem, path);
     if (status != EXIT_OK)
         return status;
     if (cert_read(ret->pem, strlen(ret->pem), &ret->identity, NULL, NULL, &err) < 0 ||

@@ -90,6 +90,18 @@ class CertTest(unittest.TestCase):
             self.refused("cert", "renew", path, "--ca", self.certs.ca, says=says)
             self.assertEqual((read(path), read(self.index)), before)
 
+    def test_file_that_holds_more_than_the_certificate_is_not_renewed(self):
+        """The rest would be gone, and of the key there may be no other copy."""
+        pem, key = self.certs.issue("user", "alice")
+        good = read(pem)
+        for text, says in ((good + read(key), "holds more than a certificate (PRIVATE KEY)"),
+                           (read(key) + good, "holds more than a certificate (PRIVATE KEY)"),
+                           (good + read(self.certs.ca_pem), "holds more than a certificate (CERTIFICATE)")):
+            with open(pem, "w") as f:
+                f.write(text)
+            self.refused("cert", "renew", pem, "--ca", self.certs.ca, says=says)
+            self.assertEqual(read(pem), text)
+
     def test_revoked_stay_revoked(self):
         paths = [self.certs.issue("user", name)[0] for name in ("alice", "bob", "carol")]
         for path in (paths[2], paths[0], paths[0]):
