@@ -114,7 +114,7 @@ struct incoming {
     struct principal *principal; /* where the service will look for it */
     enum policy_scope scope;
     bool asking;        /* NSS */
-    struct doubt doubt; /* of a denial */
+    struct doubt doubt; /* of a denial, also of a stream that has begun */
     bool admitted;
     void (*admit)(struct incoming *incoming);
 };
@@ -167,10 +167,14 @@ static bool is_doubtful(const struct incoming *incoming)
            policy_is_by_rules(incoming->principal, incoming->method->permission);
 }
 
+static struct incoming *incoming_of(struct doubt *doubt)
+{
+    return (struct incoming *)((char *)doubt - offsetof(struct incoming, doubt));
+}
+
 static void rules_confirmed(int r, struct doubt *doubt)
 {
-    struct incoming *incoming = (struct incoming *)((char *)doubt -
-                                                    offsetof(struct incoming, doubt));
+    struct incoming *incoming = incoming_of(doubt);
 
     /* What is about this replica it decides alone where it must. */
     if (r < 0 && !incoming->method->local) {
@@ -427,9 +431,17 @@ struct stream {
     LIST_ENTRY(stream) link;
 };
 
+/* Its right may be lost (decide_again): nothing more is told, and what it ends with is not the handler's to say. */
+static bool is_being_cut(const struct stream *stream)
+{
+    return stream->incoming.admitted && stream->incoming.doubt.waits;
+}
+
 static int stream_send(struct service_stream *face, const uint8_t *data, size_t len)
 {
-    return grpc_call_send(((struct stream *)face)->incoming.call, data, len);
+    struct stream *stream = (struct stream *)face;
+
+    return is_being_cut(stream) ? -EPIPE : grpc_call_send(stream->incoming.call, data, len);
 }
 
 static void stream_finish(struct service_stream *face, int r, const char *message)
@@ -437,6 +449,8 @@ static void stream_finish(struct service_stream *face, int r, const char *messag
     const struct incoming *incoming = &((struct stream *)face)->incoming;
     struct grpc_call *call = incoming->call;
 
+    if (is_being_cut((struct stream *)face))
+        return;
     if (r == -EACCES)
         record_call(&incoming->server->recorder,
                     &(struct record){.principal = incoming->principal,
@@ -534,21 +548,40 @@ static void accept_stream(struct rpc_server *server, struct grpc_call *call,
     receive(&stream->incoming, known);
 }
 
-/* Decide a stream anew. */
+static void ask_again(const struct incoming *incoming)
+{
+    grpc_call_finish(incoming->call, GRPC_UNAVAILABLE, "your rights have changed: ask again");
+}
+
+static void loss_confirmed(int r, struct doubt *doubt)
+{
+    struct incoming *incoming = incoming_of(doubt);
+
+    if (r == 0)
+        incoming->scope = decide_now(incoming->server, incoming->principal, incoming->method);
+    if (r == 0 && incoming->scope == SCOPE_NONE)
+        deny(incoming->server, incoming->call, incoming->principal, incoming->method);
+    else
+        ask_again(incoming);
+}
+
+/* Decide a stream anew. The rules that have come may be old ones, which others had followed before the stream began. */
 static void decide_again(struct stream *stream)
 {
     struct incoming *incoming = &stream->incoming;
     enum policy_scope scope;
 
-    if (!incoming->admitted)
+    if (!incoming->admitted || is_being_cut(stream))
         return; /* it will be decided by the new rules */
     scope = decide_now(incoming->server, incoming->principal, incoming->method);
     if (scope == incoming->scope)
         return;
-    if (scope == SCOPE_NONE)
-        deny(incoming->server, incoming->call, incoming->principal, incoming->method);
-    else
-        grpc_call_finish(incoming->call, GRPC_UNAVAILABLE, "your rights have changed: ask again");
+    if (scope != SCOPE_NONE) {
+        ask_again(incoming);
+        return;
+    }
+    grpc_call_pause(incoming->call);
+    doubts_ask(incoming->server->doubts, &incoming->doubt, loss_confirmed);
 }
 
 void rpc_server_audit(struct rpc_server *server, struct audit *audit)

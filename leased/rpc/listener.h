@@ -29,8 +29,9 @@ int rpc_server_serve_tls(struct rpc_server *server, struct tls_port *port);
  * written, administrators' acts are refused. */
 void rpc_server_audit(struct rpc_server *server, struct audit *audit);
 
-/* The rules have changed: streams whose caller has lost the right to them end now with PERMISSION_DENIED; those whose
- * caller's scope is another one with UNAVAILABLE, so that he asks again. Nothing more is told on them. */
+/* The rules have changed: nothing more is told on streams whose caller has lost the right to them, which end with
+ * PERMISSION_DENIED once it is known that these are no rules of yesterday, nor on those whose caller's scope is another one,
+ * which end now with UNAVAILABLE, so that he asks again. */
 void rpc_server_policy_changed(struct rpc_server *server);
 
 /* What grpc.health.v1 tells: whether requests are served as they should be. True from the start. */

@@ -126,6 +126,27 @@ class Rights(replicas.Cluster):
             self.assertEqual(ended.exception.code().name, "PERMISSION_DENIED")
         self.denied(self.left, 20)
 
+    def test_a_stream_is_not_denied_by_rules_that_were_in_force_before_it(self):
+        """The replica sees them one after the other, and the stream has begun by then."""
+        client = self.as_user(self.left)
+        self.give(ALL)
+        self.assertEqual(self.code(self.read(client)), "OK")
+        told = collections.Counter()
+        for _ in range(20):
+            with self.stopped(self.left):
+                self.give(NONE)
+                self.give(ALL)
+                stream = client.lease.Watch(client.m["lease"].WatchRequest(), timeout=20)
+            try:
+                self.assertEqual(next(stream).WhichOneof("event"), "listed")
+                told["listed"] += 1
+                stream.cancel()
+            except grpc.RpcError as error:
+                self.assertIn("ask again", error.details())
+                told[error.code().name] += 1
+        self.assertEqual(told["PERMISSION_DENIED"], 0)
+        self.denied(self.left, 0)
+
     def test_calls_may_end_while_it_is_not_known_whether_they_are_denied(self):
         self.give(NONE)
         client, others = self.as_user(self.left), [self.as_user(self.left) for _ in range(3)]
