@@ -160,7 +160,7 @@ class OfReplicas(Base):
 class WithNodes(Base):
     """The node's session is at a replica that is not asked."""
 
-    config = ""
+    config = "Heartbeat = 100ms\n"
 
     def setUp(self):
         super().setUp()
@@ -174,11 +174,6 @@ class WithNodes(Base):
                 node.stop()
             if any(test is self for test, _ in self._outcome.result.failures + self._outcome.result.errors):
                 print("---- %s\n%s" % (node.name, node.said()[-3000:]))
-
-    def replica(self, name, **how):
-        replica = super().replica(name, **how)
-        replica.set("Prefix = xce-\n", "Prefix = xce-\nHeartbeat = 100ms\n" + self.config)
-        return replica
 
     def noded(self, leased, name="n1"):
         node = Noded(leased, name=name)
@@ -257,7 +252,7 @@ class OfNodes(WithNodes):
 class OfLostNodes(WithNodes):
     """One that is known to be lost is not waited for: it looks for itself before it may have a lease."""
 
-    config = "LostAfter = 1s\n"
+    config = WithNodes.config + "LostAfter = 1s\n"
 
     def test_a_lost_node_is_not_waited_for_and_uses_nothing_before_it_has_looked(self):
         first, second, _ = self.grow()
