@@ -124,7 +124,7 @@ class WhoIsLetIn(TlsTest):
         other = certs.Certs(tempfile.mkdtemp(dir=self.leased.folder))
         self.refused("unable to get local issuer certificate", other.issue("user", "alice"))
         self.refused("certificate has expired", self.openssl("expired", "/CN=alice", client_auth, ("-days", "-1")))
-        self.refused("certificate: ", self.openssl("server", "/CN=alice", "extendedKeyUsage=serverAuth\n"))
+        self.refused("certificate purpose (/CN=alice)", self.openssl("server", "/CN=alice", "extendedKeyUsage=serverAuth\n"))
         self.refused("extended key usage is not clientAuth", self.openssl("no-use", "/CN=alice", "basicConstraints=CA:FALSE\n"))
         self.refused("the subject has no CN", self.openssl("no-cn", "/O=staff", client_auth))
         self.refused("more than one CN", self.openssl("two", "/CN=alice/CN=root", client_auth))

@@ -117,7 +117,7 @@ static void refusal_of_wrong_uses(void **state)
     files = ca_issue(f->ca, "x", &(struct ca_spec){.cn = "alice", .use = "emailProtection"});
     expect_refused(f, &files, "purpose");
     files = ca_issue(f->ca, "x", &(struct ca_spec){.cn = "alice", .use = "anyExtendedKeyUsage"});
-    expect_refused(f, &files, "");
+    expect_refused(f, &files, "purpose");
     files = ca_issue(f->ca, "x", &(struct ca_spec){.cn = "alice", .use = ""});
     expect_refused(f, &files, "the extended key usage is not clientAuth");
 }
