@@ -282,15 +282,23 @@ bool tls_context_same_certificate(const struct tls_context *a, const struct tls_
     return a->own && b->own && X509_cmp(a->own, b->own) == 0;
 }
 
-static int check_use(X509 *own, unsigned uses, struct err *err)
+unsigned tls_context_uses(const struct tls_context *context)
 {
-    uint32_t has = X509_get_extended_key_usage(own);
+    uint32_t has = context->own ? X509_get_extended_key_usage(context->own) : 0;
 
+    /* No such extension, good for everything by X.509. Not here. */
     if (has == UINT32_MAX)
-        has = 0;
-    if ((uses & TLS_SERVER) && !(has & XKU_SSL_SERVER))
+        return 0;
+    return (has & XKU_SSL_SERVER ? TLS_SERVER : 0u) | (has & XKU_SSL_CLIENT ? TLS_CLIENT : 0u);
+}
+
+static int check_use(const struct tls_context *context, unsigned uses, struct err *err)
+{
+    unsigned lacks = uses & ~tls_context_uses(context);
+
+    if (lacks & TLS_SERVER)
         return err_set(err, -EINVAL, "our certificate has no extended key usage serverAuth");
-    if ((uses & TLS_CLIENT) && !(has & XKU_SSL_CLIENT))
+    if (lacks & TLS_CLIENT)
         return err_set(err, -EINVAL, "our certificate has no extended key usage clientAuth");
     return 0;
 }
@@ -315,5 +323,5 @@ int tls_context_check_own(const struct tls_context *context, unsigned uses, stru
     }
     X509_STORE_CTX_free(check);
     (void)cert_crypto_why();
-    return r < 0 ? r : check_use(context->own, uses, err);
+    return r < 0 ? r : check_use(context, uses, err);
 }

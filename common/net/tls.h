@@ -30,6 +30,8 @@ void tls_context_unref(struct tls_context *context);
 const struct cert_identity *tls_context_identity(const struct tls_context *context);
 /* Whether our own certificate chains to the CA, is within its dates, and may be used so (enum tls_use, ORed). 0; -EINVAL. */
 int tls_context_check_own(const struct tls_context *context, unsigned uses, struct err *err);
+/* enum tls_use, ORed: what our own certificate may be used for. */
+unsigned tls_context_uses(const struct tls_context *context);
 bool tls_context_same_certificate(const struct tls_context *a, const struct tls_context *b);
 
 /* ---- session ---- */

@@ -31,6 +31,7 @@ struct tls_keys {
     struct tls_context *context;
     tls_news_fn news;
     void *arg;
+    unsigned uses; /* of our first certificate: those after it have them, too */
     struct tls_members members;
     size_t n_held;
     bool over;         /* goes with the last that holds it */
@@ -116,21 +117,39 @@ static void check_members(struct tls_keys *keys)
     }
 }
 
+/* Others know us by the name that we had first. */
+static int check_same(const struct tls_keys *keys, const struct tls_context *context,
+                      const char *path, struct err *err)
+{
+    const struct cert_identity *was = tls_context_identity(keys->context),
+                               *now = tls_context_identity(context);
+    char was_who[CERT_WHO_BUF], now_who[CERT_WHO_BUF];
+
+    if (!was->kind || (now->kind == was->kind && strcmp(now->name, was->name) == 0))
+        return 0;
+    return err_set(err, -EINVAL, "%s: is the certificate of %s, and this is %s", path ? path : "",
+                   cert_who(now, now_who), cert_who(was, was_who));
+}
+
 /* Load what the files hold now. The old set stays when it is no good. */
 static int load(struct tls_keys *keys, const struct tls_files *files, struct err *err)
 {
     struct tls_context *context = NULL;
     int r = tls_context_new(files, &context, err);
 
+    if (r == 0 && keys->context)
+        r = check_same(keys, context, files->certificate, err);
     /* An old certificate of ours that does not pass any more must not keep us from taking a new list. */
     if (r == 0 && !(keys->context && tls_context_same_certificate(context, keys->context)))
-        r = tls_context_check_own(context, 0, err);
+        r = tls_context_check_own(context, keys->uses, err);
     if (r < 0) {
         tls_context_unref(context);
         return r;
     }
     tls_context_unref(keys->context);
     keys->context = context;
+    if (!keys->uses)
+        keys->uses = tls_context_uses(context);
     check_members(keys);
     return 0;
 }

@@ -3,7 +3,8 @@
  * One set serves both directions: a replica accepts and connects with the same certificate. Files are read again on
  * tls_keys_reload (SIGHUP) and when one of them has changed (looked at every TLS_KEYS_LOOK_MS; a change is taken when the
  * files have been the same for two looks, so that a certificate and its key may be replaced one after the other). A set
- * that does not hold together is refused whole, with the reason, and the old one stays.
+ * that does not hold together is refused whole, with the reason, and the old one stays; so is one whose certificate is
+ * another's than our first (kind and name), or may not be used for all that the first may.
  * Streams go on over a reload. Each, and each handshake under way, is looked at again under the new CA and CRL, and cut when
  * its peer's certificate does not pass any more; it is cut, too, within a second after a certificate of the peer's chain has expired.
  *

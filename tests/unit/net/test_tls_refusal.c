@@ -270,7 +270,7 @@ static void expect_client_refuses(struct tls_kit *f, const struct ca_spec *spec,
     struct tls_files files = ca_issue(f->ca, "s", spec), own = ca_user(f->ca, "alice");
     struct tls_keys *keys = tls_kit_keys(f, &own);
 
-    assert_int_equal(tls_keys_reload(f->keys, &files, NULL), 0);
+    tls_kit_serve(f, &files);
     tls_kit_connect(f, keys, TLS_ALPN_GRPC, peer);
     until(f, f->client.n_closed == 1);
     assert_int_equal(f->client.r, -EKEYREJECTED);
@@ -403,6 +403,43 @@ static void bad_files_leave_the_old_ones_in_use(void **state)
     assert_non_null(strstr(f->news_text, files.key));
     assert_int_equal(tls_keys_reload(f->keys, NULL, &err), -EINVAL);
     assert_non_null(strstr(err.text, "holds no private key"));
+    keys = tls_kit_user(f);
+    assert_string_equal(f->client.who, "replica a");
+    tls_kit_hang_up(f, keys);
+}
+
+/* Any certificate of the CA would pass: whose it is, and what it is good for, must not change under those who asked us. */
+static void files_of_somebody_else_leave_the_old_ones_in_use(void **state)
+{
+    static const struct {
+        struct ca_spec spec;
+        const char *why;
+    } cases[] = {
+        {{.uri = "xce://replica/b"}, "is the certificate of replica b, and this is replica a"},
+        {{.uri = "xce://node/a"}, "is the certificate of node a, and this is replica a"},
+        {{.cn = "a"}, "is the certificate of user a, and this is replica a"},
+        {{.uri = "xce://replica/a", .use = "clientAuth"}, "no extended key usage serverAuth"},
+        {{.uri = "xce://replica/a", .use = "serverAuth"}, "no extended key usage clientAuth"},
+    };
+    struct tls_kit *f = *state;
+    struct tls_files now = ca_replica(f->ca, "a"), files;
+    struct tls_keys *keys;
+
+    until(f, f->n_news[TLS_RELOADED] == 1);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct err err = {{0}};
+
+        files = ca_issue(f->ca, "other", &cases[i].spec);
+        assert_int_equal(tls_keys_reload(f->keys, &files, &err), -EINVAL);
+        if (!strstr(err.text, cases[i].why))
+            fail_msg("\"%s\" does not say \"%s\"", err.text, cases[i].why);
+    }
+    files = ca_node(f->ca, "n1");
+    replace(now.certificate, files.certificate);
+    replace(now.key, files.key);
+    until(f, f->n_news[TLS_FAILED] == 1);
+    assert_non_null(strstr(f->news_text, "is the certificate of node n1, and this is replica a"));
+    assert_non_null(strstr(f->news_text, now.certificate));
     keys = tls_kit_user(f);
     assert_string_equal(f->client.who, "replica a");
     tls_kit_hang_up(f, keys);
@@ -651,6 +688,7 @@ int main(void)
         T(client_of_nobody_and_of_a_mute_server_ends_in_time),
         T(changed_files_are_taken_and_streams_go_on),
         T(bad_files_leave_the_old_ones_in_use),
+        T(files_of_somebody_else_leave_the_old_ones_in_use),
         T(revoked_peer_is_cut_and_the_others_are_not),
         T(peer_revoked_within_its_handshake_is_refused),
         T(server_revoked_within_its_handshake_is_refused),

@@ -147,6 +147,15 @@ static void start_port(struct tls_kit *f, const struct tls_files *files)
     assert_int_equal(tls_port_listen_fd(f->port, f->listener), 0);
 }
 
+void tls_kit_serve(struct tls_kit *f, const struct tls_files *files)
+{
+    transport_free(f->server.transport);
+    f->server.transport = NULL;
+    tls_port_free(f->port);
+    tls_keys_free(f->keys);
+    start_port(f, files);
+}
+
 int tls_kit_setup(void **state)
 {
     struct tls_kit *f = calloc(1, sizeof *f);

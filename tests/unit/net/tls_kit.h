@@ -65,6 +65,8 @@ int tls_kit_teardown(void **state);
         }                                                                                          \
     } while (0)
 
+/* The port anew, as whoever the files name. */
+void tls_kit_serve(struct tls_kit *f, const struct tls_files *files);
 void tls_kit_settle(struct tls_kit *f);
 struct tls_keys *tls_kit_keys(struct tls_kit *f, const struct tls_files *files);
 /* Begin to connect; the end is f->client. */
