@@ -275,8 +275,17 @@ int cert_ca_pem(const struct cert_ca *ca, char **ret)
     return pem_of(ca->x509, ret);
 }
 
+/* When it ends. */
+static int64_t until_of(const struct cert_ca *ca, const struct cert_want *want, int64_t now_ms)
+{
+    int64_t until_ms = now_ms + want->life_ms, ca_ms = cert_ca_until_ms(ca);
+
+    return want->or_shorter && until_ms > ca_ms ? ca_ms : until_ms;
+}
+
 static int check_want(const struct cert_ca *ca, const struct cert_want *want, struct err *err)
 {
+    int64_t now_ms = clock_wall_ms();
     int r = cert_check_name(want->kind, want->name, err);
 
     if (r == 0 && want->n_groups > CERT_GROUPS_MAX)
@@ -294,7 +303,9 @@ static int check_want(const struct cert_ca *ca, const struct cert_want *want, st
     }
     for (size_t i = 0; r == 0 && i < want->n_hosts; i++)
         r = cert_check_host(want->hosts[i], err);
-    if (r == 0 && clock_wall_ms() + want->life_ms > cert_ca_until_ms(ca))
+    if (r == 0 && now_ms >= cert_ca_until_ms(ca))
+        r = err_set(err, -EINVAL, "the CA's own certificate has ended");
+    if (r == 0 && until_of(ca, want, now_ms) > cert_ca_until_ms(ca))
         r = err_set(err, -EINVAL, "the CA's own certificate ends before that");
     return r;
 }
@@ -316,7 +327,7 @@ static X509 *sign(const struct cert_ca *ca, const struct cert_want *want, EVP_PK
     X509 *x509 = X509_new();
 
     if (x509 && X509_set_version(x509, 2) == 1 && set_serial(x509) &&
-        set_times(x509, now_ms - CERT_SKEW_MS, now_ms + want->life_ms) &&
+        set_times(x509, now_ms - CERT_SKEW_MS, until_of(ca, want, now_ms)) &&
         X509_set_issuer_name(x509, X509_get_subject_name(ca->x509)) == 1 &&
         X509_set_pubkey(x509, key) == 1 && add_holder(x509, want) &&
         add_extension(x509, ca->x509, NID_basic_constraints, "critical,CA:FALSE") &&

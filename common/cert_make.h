@@ -59,6 +59,7 @@ struct cert_want {
         *hosts; /* of a replica: names and addresses, for clients that know servers by them */
     size_t n_hosts;
     int64_t life_ms; /* not beyond the CA's */
+    bool or_shorter; /* ends with the CA where that is sooner; else it is refused then */
 };
 
 /* A certificate for the key of a request, or of a private key. identity (may be NULL) is what it says; done is the

@@ -140,8 +140,10 @@ static void sign(struct service *service, struct service_request *request,
                  const struct cert_request *asked)
 {
     const struct enroll *enroll = service->enroll;
-    const struct cert_want want = {
-        .kind = CERT_NODE, .name = cert_request_identity(asked)->name, .life_ms = enroll->life_ms};
+    const struct cert_want want = {.kind = CERT_NODE,
+                                   .name = cert_request_identity(asked)->name,
+                                   .life_ms = enroll->life_ms,
+                                   .or_shorter = true};
     AUTO(cert_pem_free) char *pem = NULL;
     struct cert_identity identity = {0};
     struct err err = {{0}};

@@ -157,9 +157,9 @@ class Tunnel:
 class Secure(peer.Leased):
     """A leased with a TCP port, and the CA beside it."""
 
-    def __init__(self, config="", certs=None, crl=False, ca_key=True):
+    def __init__(self, config="", certs=None, crl=False, ca_key=True, ca=()):
         super().__init__()
-        self.certs = certs or Certs(self.folder)
+        self.certs = certs or Certs(self.folder, *ca)
         self.pair = self.certs.replica("a")
         self.port = free_port()
         self.address = "localhost:%d" % self.port

@@ -33,12 +33,12 @@ class Enrolling(Noded):
 
 
 class EnrollTest(unittest.TestCase):
-    config = ""
+    config, ca = "", ()
 
     def setUp(self):
         if os.geteuid() != 0:
             self.skipTest("needs root")
-        self.leased = certs.Secure(CONFIG + "\n" + self.config).start()
+        self.leased = certs.Secure(CONFIG + "\n" + self.config, ca=self.ca).start()
         self.addCleanup(self.leased.__exit__)
         self.certs = self.leased.certs
         self.client = self.leased.client()
@@ -301,6 +301,21 @@ class Renewal(EnrollTest):
             time.sleep(0.05)
         self.assertEqual(len(sessions), 1)
         self.assertIn("the certificate is renewed", noded.said())
+
+
+class LastDays(EnrollTest):
+    """The CA ends before what it signs should."""
+    config, ca = "NodeCertificate = 120d", ("--lifetime", "100d")
+
+    def test_nodes_enrol_and_renew_until_the_end_of_the_ca(self):
+        end = subprocess.run(["openssl", "x509", "-in", self.certs.ca_pem, "-noout", "-enddate", "-dateopt", "iso_8601"],
+                             check=True, capture_output=True, text=True).stdout
+        noded = self.noded(self.token())
+        peer.until(lambda: self.states().get("n1") == (1, True), what="n1 to be ready", seconds=20)
+        self.assertIn(self.certs.ctl("cert", "show", noded.pem)["until"][:10], end)
+        client = self.leased.secure_client((noded.pem, noded.key))
+        self.addCleanup(client.close)
+        self.assertTrue(client.node.Enroll(client.m["node"].EnrollRequest(csr=self.csr("xce://node/n1")), timeout=5).certificate)
 
 
 if __name__ == "__main__":

@@ -135,6 +135,27 @@ static void issuing_refuses_what_would_not_be_read_back(void **state)
     }
 }
 
+static void life_that_may_be_shorter_ends_with_the_ca(void **state)
+{
+    struct fixture *f = *state;
+    struct cert_want want = {.kind = CERT_NODE, .name = "n1", .life_ms = 11 * DAY_MS};
+    struct cert_identity identity;
+    char *pem;
+
+    assert_int_equal(issue(f, &want, &identity, &pem, NULL), -EINVAL);
+    want.or_shorter = true;
+    assert_int_equal(issue(f, &want, &identity, &pem, NULL), 0);
+    assert_int_equal(identity.not_after_ms, cert_ca_until_ms(f->ca));
+    cert_identity_done(&identity);
+    free(pem);
+    want.life_ms = DAY_MS;
+    assert_int_equal(issue(f, &want, &identity, &pem, NULL), 0);
+    assert_in_range(identity.not_after_ms, clock_wall_ms() + DAY_MS - 5000,
+                    clock_wall_ms() + DAY_MS);
+    cert_identity_done(&identity);
+    free(pem);
+}
+
 static void ca_with_another_key_is_refused(void **state)
 {
     struct fixture *f = *state;
@@ -275,6 +296,7 @@ int main(void)
         T(issued_certificate_says_what_was_wanted),
         T(issued_replica_serves_and_names_its_hosts),
         T(issuing_refuses_what_would_not_be_read_back),
+        T(life_that_may_be_shorter_ends_with_the_ca),
         T(ca_with_another_key_is_refused),
         T(request_says_who_and_its_key),
         T(request_that_proves_nothing_is_refused),
