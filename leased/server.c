@@ -412,11 +412,32 @@ static void terminate(int signum, void *arg)
     stop(arg, 0);
 }
 
+/* What the certificates of nodes are made with. */
+static int take_ca(struct server *server)
+{
+    struct err err = {{0}};
+    int r = server_tls_set_ca(settings(server), server->service, &err);
+
+    if (r < 0)
+        log_error(LOG_FIELDS(.message_id = LOG_ID_CONFIG_BAD),
+                  "certificates of nodes are made as before: %s", err.text);
+    return r;
+}
+
+static void certificates_changed(void *arg)
+{
+    struct server *server = arg;
+
+    if (!server->stopping)
+        (void)take_ca(server);
+}
+
 static void reload(int signum, void *arg)
 {
     struct server *server = arg;
     AUTO(buf_done) struct buf pending = BUF_INIT(4096);
     struct err err = {{0}};
+    bool all;
 
     (void)signum;
     if (server->stopping)
@@ -429,9 +450,9 @@ static void reload(int signum, void *arg)
         log_set_level(leased_conf_log_level(settings(server)));
         service_set_times(server->service, settings(server)->heartbeat_ms,
                           settings(server)->lost_after_ms, settings(server)->grace_ms);
-        if (server_tls_reload(server->tls, settings(server)) == 0)
-            (void)server_tls_set_ca(settings(server), server->service);
-        log_notice(LOG_FIELDS(.message_id = LOG_ID_RELOADED), "configuration read again%s%s",
+        all = server_tls_reload(server->tls, settings(server)) == 0 && take_ca(server) == 0;
+        log_notice(LOG_FIELDS(.message_id = LOG_ID_RELOADED), "%s read again%s%s",
+                   all ? "configuration" : "the rest of the configuration is",
                    pending.len ? "; these need a restart: " : "", buf_str(&pending));
     }
     daemon_ready("serving %s", settings(server)->socket);
@@ -556,6 +577,7 @@ static int open_service(struct server *server)
         .ask_arg = server->ask,
     };
     const struct grpc_limits limits = {.connections = settings(server)->connections};
+    struct err err = {{0}};
     int r = fs_machine_id(options.machine_id);
 
     if (r < 0) {
@@ -565,9 +587,12 @@ static int open_service(struct server *server)
     r = service_new(&options, &deps, &server->service);
     if (r < 0)
         return r;
-    r = server_tls_set_ca(settings(server), server->service);
-    if (r < 0)
+    r = server_tls_set_ca(settings(server), server->service, &err);
+    if (r < 0) {
+        log_error(LOG_FIELDS(.message_id = LOG_ID_CONFIG_BAD), "%s", err.text);
         return r;
+    }
+    server_tls_on_change(server->tls, certificates_changed, server);
     if (server->leading)
         service_leading(server->service, true);
     r = rpc_server_new(server->loop, server->service, &limits, &server->rpc);

@@ -17,6 +17,8 @@ struct server_tls {
     struct tls_port *port;
     struct log_limit refused;
     bool listens;
+    server_tls_changed_fn changed;
+    void *changed_arg;
 };
 
 static struct tls_files files_of(const struct leased_settings *settings)
@@ -24,7 +26,8 @@ static struct tls_files files_of(const struct leased_settings *settings)
     return (struct tls_files){.certificate = settings->certificate,
                               .key = settings->key,
                               .ca = settings->ca,
-                              .crl = settings->crl};
+                              .crl = settings->crl,
+                              .also = settings->ca_key};
 }
 
 static int check_replica(const struct cert_identity *identity, const char *path, struct err *err)
@@ -78,16 +81,14 @@ int server_tls_check(const void *data, struct err *err)
     return r;
 }
 
-int server_tls_set_ca(const struct leased_settings *settings, struct service *service)
+int server_tls_set_ca(const struct leased_settings *settings, struct service *service,
+                      struct err *err)
 {
     AUTO(cert_pem_free) char *pem = NULL;
     struct cert_ca *ca = NULL;
-    struct err err = {{0}};
-    int r = settings->ca_key[0] ? load_ca(settings, &ca, &pem, &err) : 0;
+    int r = settings->ca_key[0] ? load_ca(settings, &ca, &pem, err) : 0;
 
-    if (r < 0)
-        log_error(LOG_FIELDS(.message_id = LOG_ID_CONFIG_BAD), "%s", err.text);
-    else
+    if (r == 0)
         service_set_ca(service, ca, pem, settings->node_life_ms);
     return r;
 }
@@ -96,13 +97,15 @@ int server_tls_set_ca(const struct leased_settings *settings, struct service *se
 
 static void news(enum tls_news news, const struct cert_identity *peer, const char *text, void *arg)
 {
+    const struct server_tls *tls = arg;
     char who[CERT_WHO_BUF];
 
-    (void)arg;
     switch (news) {
     case TLS_RELOADED:
         log_notice(LOG_FIELDS(.message_id = LOG_ID_RELOADED), "certificates read again, ours is %s",
                    text);
+        if (tls->changed)
+            tls->changed(tls->changed_arg);
         break;
     case TLS_FAILED:
         log_error(LOG_FIELDS(.message_id = LOG_ID_CONFIG_BAD), "the old certificates stay: %s",
@@ -192,6 +195,14 @@ int server_tls_serve(struct server_tls *tls, struct rpc_server *rpc,
         log_error(NULL, "leased.Listen: %s", err.text[0] ? err.text : err_text(r));
     tls->listens = r == 0;
     return r;
+}
+
+void server_tls_on_change(struct server_tls *tls, server_tls_changed_fn changed, void *arg)
+{
+    if (!tls)
+        return;
+    tls->changed = changed;
+    tls->changed_arg = arg;
 }
 
 int server_tls_reload(struct server_tls *tls, const struct leased_settings *settings)

@@ -25,8 +25,13 @@ struct tls_port *server_tls_port(struct server_tls *tls);
 int server_tls_serve(struct server_tls *tls, struct rpc_server *rpc,
                      const struct leased_settings *settings);
 
-/* Give the service the CA, if this replica holds its key. 0; -EINVAL, said in the log. */
-int server_tls_set_ca(const struct leased_settings *settings, struct service *service);
+/* Give the service the CA, if this replica holds its key. 0; -EINVAL with err, the service keeps what it had. */
+int server_tls_set_ca(const struct leased_settings *settings, struct service *service,
+                      struct err *err);
+
+/* To be told when files have changed, CAKey too, and what they hold now is in use. NULL: nobody any more. */
+typedef void (*server_tls_changed_fn)(void *arg);
+void server_tls_on_change(struct server_tls *tls, server_tls_changed_fn changed, void *arg);
 
 /* Read the files again. 0; -EINVAL: the old ones stay, said in the log. */
 int server_tls_reload(struct server_tls *tls, const struct leased_settings *settings);

@@ -12,7 +12,7 @@
 #include "common/text.h"
 
 enum {
-    FILES = 4,
+    FILES = 5,
     ENDING_AGAIN_MS = 24 * 3600 * 1000,
 };
 
@@ -66,7 +66,7 @@ static bool same(const struct look *a, const struct look *b)
 
 static int set_paths(struct tls_keys *keys, const struct tls_files *files)
 {
-    const char *from[FILES] = {files->certificate, files->key, files->ca, files->crl};
+    const char *from[FILES] = {files->certificate, files->key, files->ca, files->crl, files->also};
     char *paths[FILES] = {NULL};
     bool fine = true;
 
@@ -83,8 +83,11 @@ static int set_paths(struct tls_keys *keys, const struct tls_files *files)
     }
     if (!fine)
         return -ENOMEM;
-    keys->files = (struct tls_files){
-        .certificate = paths[0], .key = paths[1], .ca = paths[2], .crl = paths[3]};
+    keys->files = (struct tls_files){.certificate = paths[0],
+                                     .key = paths[1],
+                                     .ca = paths[2],
+                                     .crl = paths[3],
+                                     .also = paths[4]};
     return 0;
 }
 

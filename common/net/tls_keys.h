@@ -34,9 +34,10 @@ struct tls_files {
     /* NULL or "" (and no key) = we are nobody, and may connect by TLS_ALPN_ENROLL alone; else ours, then
      * the intermediates up to, not including, the CA */
     const char *certificate;
-    const char *key; /* not encrypted; for nobody else than its owner and group to read */
-    const char *ca;  /* whom we trust: one or more CA certificates */
-    const char *crl; /* NULL or "" = none; else one list for each CA that occurs */
+    const char *key;  /* not encrypted; for nobody else than its owner and group to read */
+    const char *ca;   /* whom we trust: one or more CA certificates */
+    const char *crl;  /* NULL or "" = none; else one list for each CA that occurs */
+    const char *also; /* NULL or "" = none; not read here, only looked at for changes */
 };
 
 enum tls_news {

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import signal
 import socket
 import ssl
 import subprocess
@@ -316,6 +317,70 @@ class LastDays(EnrollTest):
         client = self.leased.secure_client((noded.pem, noded.key))
         self.addCleanup(client.close)
         self.assertTrue(client.node.Enroll(client.m["node"].EnrollRequest(csr=self.csr("xce://node/n1")), timeout=5).certificate)
+
+
+class AnotherCa(EnrollTest):
+    """The CA that signs is replaced under a leased that runs."""
+
+    def setUp(self):
+        super().setUp()
+        folder = os.path.join(self.leased.folder, "change")
+        os.mkdir(folder)
+        self.old, self.new = self.certs, certs.Certs(folder)
+        self.trusted, self.key = os.path.join(folder, "trusted.pem"), os.path.join(folder, "signs.key")
+        self.trust(self.old, self.new)
+        certs.replace(self.key, os.path.join(self.old.ca, "ca.key"))
+        with open(self.leased.conf) as f:
+            text = f.read().replace("CA = %s\n" % self.old.ca_pem, "CA = %s\n" % self.trusted)
+        with open(self.leased.conf, "w") as f:
+            f.write(text.replace("CAKey = %s/ca.key" % self.old.ca, "CAKey = " + self.key))
+        self.reload("configuration read again")
+
+    def trust(self, *cas):
+        with open(self.trusted + ".new", "w") as f:
+            for ca in cas:
+                with open(ca.ca_pem) as one:
+                    f.write(one.read())
+        os.rename(self.trusted + ".new", self.trusted)
+
+    def reload(self, says):
+        said = self.leased.said().count(says)
+        self.leased.process.send_signal(signal.SIGHUP)
+        peer.until(lambda: self.leased.said().count(says) > said, what=says)
+
+    def issuer(self):
+        """Of what a node is given now."""
+        client = self.leased.secure_client(self.old.issue("node", "n1", out=os.path.join(self.leased.folder, os.urandom(4).hex())))
+        self.addCleanup(client.close)
+        path = os.path.join(self.leased.folder, "given.pem")
+        with open(path, "wb") as f:
+            f.write(client.node.Enroll(client.m["node"].EnrollRequest(csr=self.csr("xce://node/n1")), timeout=5).certificate)
+        return self.certs.ctl("cert", "show", path)["issuer"]
+
+    def name(self, ca):
+        return ca.ctl("cert", "show", ca.issue("user", "u" + os.urandom(4).hex())[0])["issuer"]
+
+    def test_changed_files_are_taken_by_themselves(self):
+        self.assertEqual(self.issuer(), self.name(self.old))
+        self.trust(self.new, self.old)
+        certs.replace(self.key, os.path.join(self.new.ca, "ca.key"))
+        peer.until(lambda: self.issuer() == self.name(self.new), what="the new CA to sign", seconds=20)
+
+    def test_key_that_follows_its_ca_late_is_taken_too(self):
+        self.trust(self.new, self.old)
+        peer.until(lambda: "certificates of nodes are made as before: leased.CAKey: the key is not" in self.leased.said(),
+                   what="the reason in the log")
+        self.assertEqual(self.issuer(), self.name(self.old))
+        certs.replace(self.key, os.path.join(self.new.ca, "ca.key"))
+        peer.until(lambda: self.issuer() == self.name(self.new), what="the new CA to sign", seconds=20)
+
+    def test_reload_does_not_say_that_all_was_read_when_the_key_was_not(self):
+        certs.replace(self.key, os.path.join(self.new.ca, "ca.key"))
+        said = self.leased.said().count("configuration read again")
+        self.reload("the rest of the configuration is read again")
+        self.assertEqual(self.leased.said().count("configuration read again"), said)
+        self.assertIn("leased.CAKey: the key is not the CA certificate's", self.leased.said())
+        self.assertEqual(self.issuer(), self.name(self.old))
 
 
 if __name__ == "__main__":
