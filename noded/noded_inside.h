@@ -204,7 +204,7 @@ void noded_tls_end(struct noded *n);
 
 /* ---- noded_enroll.c: getting a certificate, and a newer one ---- */
 
-/* Ask for this node's first certificate with the token, or (renew) for a newer one with what it has; ended is called from
+/* Ask for a certificate of this node with the token, or (renew) for a newer one with what it has; ended is called from
  * the loop: 0 it is in its file. -errno: it did not begin, and ended will not be called; err says why. */
 typedef void (*noded_enrolled_fn)(struct noded *n, int r, const char *why);
 int noded_enroll(struct noded *n, bool renew, noded_enrolled_fn ended, struct err *err);

@@ -96,13 +96,18 @@ static void enrolled(struct noded *n, int r, const char *why)
         noded_tls_start(n);
 }
 
+static bool has_token(const struct noded *n)
+{
+    return n->settings->enroll_token[0] && access(n->settings->enroll_token, F_OK) == 0;
+}
+
 /* Without a certificate that is good, a token is worth one. */
 static int enroll(struct noded *n, struct err *err)
 {
     struct err no_certificate = *err;
     int r;
 
-    if (!n->settings->enroll_token[0] || access(n->settings->enroll_token, F_OK) < 0)
+    if (!has_token(n))
         return -ENOKEY;
     r = noded_enroll(n, false, enrolled, err);
     return r < 0 ? err_set(err, r, "%s; %s", no_certificate.text, err->text) : 0;
@@ -151,14 +156,35 @@ static bool is_due(const struct noded *n)
            loop_now_ms(n->loop) >= n->renew_ms;
 }
 
+/* It has ended, or is revoked: nobody takes it, not to renew it either. Who brought a token wants another. */
+static bool wants_another(const struct noded *n)
+{
+    return tls_keys_refused(n->keys) && !session_server(n->session) && has_token(n) &&
+           loop_now_ms(n->loop) >= n->tls_retry_ms;
+}
+
+static void enrolled_again(struct noded *n, int r, const char *why)
+{
+    if (r < 0) {
+        trouble(n, why);
+        return;
+    }
+    n->tls_trouble[0] = '\0';
+    noded_tls_reload(n);
+}
+
 static void renew_if_due(struct noded *n)
 {
     struct err err = {{0}};
 
-    if (!n->keys || n->enrolment || !is_due(n))
+    if (!n->keys || n->enrolment)
         return;
-    if (noded_enroll(n, true, renewed, &err) < 0)
+    if (wants_another(n)) {
+        if (noded_enroll(n, false, enrolled_again, &err) < 0)
+            trouble(n, err.text);
+    } else if (is_due(n) && noded_enroll(n, true, renewed, &err) < 0) {
         renewed(n, -EIO, err.text);
+    }
 }
 
 void noded_tls_beat(struct noded *n)

@@ -34,6 +34,7 @@ struct tls_keys {
     unsigned uses; /* of our first certificate: those after it have them, too */
     struct tls_members members;
     size_t n_held;
+    bool refused;      /* since the last load */
     bool over;         /* goes with the last that holds it */
     int64_t ending_ms; /* loop time: told then again that ours ends */
     struct loop_timer *timer;
@@ -151,6 +152,7 @@ static int load(struct tls_keys *keys, const struct tls_files *files, struct err
     }
     tls_context_unref(keys->context);
     keys->context = context;
+    keys->refused = false;
     if (!keys->uses)
         keys->uses = tls_context_uses(context);
     check_members(keys);
@@ -278,6 +280,11 @@ const struct cert_identity *tls_keys_identity(const struct tls_keys *keys)
     return tls_context_identity(keys->context);
 }
 
+bool tls_keys_refused(const struct tls_keys *keys)
+{
+    return keys->refused;
+}
+
 int tls_files_check(const struct tls_files *files, unsigned uses, struct cert_identity *ret,
                     struct err *err)
 {
@@ -310,6 +317,11 @@ void tls_keys_leave(struct tls_keys *keys, struct tls_member *member)
 {
     (void)keys;
     LIST_REMOVE(member, link);
+}
+
+void tls_keys_note_refusal(struct tls_keys *keys)
+{
+    keys->refused = true;
 }
 
 /* The files are looked at only while somebody needs them, and before the first needs them again. */

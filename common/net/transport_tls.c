@@ -176,8 +176,10 @@ static void failed(struct tls_stream *stream, int r)
         (void)snprintf(stream->why, sizeof stream->why, "%s", why);
     (void)push(stream);
     /* It has read nothing of what we said. */
-    if (tls_session_refused(stream->session))
+    if (tls_session_refused(stream->session)) {
         stream->base.written_bytes = 0;
+        tls_keys_note_refusal(stream->keys);
+    }
     end(stream, r);
 }
 

@@ -40,6 +40,8 @@ void transport_tls_cut(struct tls_member *member, int r, const char *why);
 struct tls_context *tls_keys_context(struct tls_keys *keys);
 void tls_keys_enter(struct tls_keys *keys, struct tls_member *member);
 void tls_keys_leave(struct tls_keys *keys, struct tls_member *member);
+/* A peer has turned us away for our certificate. */
+void tls_keys_note_refusal(struct tls_keys *keys);
 /* Somebody stands on the keys, or does not any more. */
 void tls_keys_hold(struct tls_keys *keys);
 void tls_keys_release(struct tls_keys *keys);

@@ -34,12 +34,12 @@ class Enrolling(Noded):
 
 
 class EnrollTest(unittest.TestCase):
-    config, ca = "", ()
+    config, ca, crl = "", (), False
 
     def setUp(self):
         if os.geteuid() != 0:
             self.skipTest("needs root")
-        self.leased = certs.Secure(CONFIG + "\n" + self.config, ca=self.ca).start()
+        self.leased = certs.Secure(CONFIG + "\n" + self.config, ca=self.ca, crl=self.crl).start()
         self.addCleanup(self.leased.__exit__)
         self.certs = self.leased.certs
         self.client = self.leased.client()
@@ -302,6 +302,46 @@ class Renewal(EnrollTest):
             time.sleep(0.05)
         self.assertEqual(len(sessions), 1)
         self.assertIn("the certificate is renewed", noded.said())
+
+
+class AnotherToken(EnrollTest):
+    """A node that runs with a certificate which nobody takes any more comes back by a token that is brought to it."""
+    crl = True
+
+    def comes_back(self, noded):
+        was = self.certs.ctl("cert", "show", noded.pem)["serial"]
+        token = self.token()
+        peer.until(lambda: self.states()["n1"][1], what="n1 to come back", seconds=40)
+        self.assertNotEqual(self.certs.ctl("cert", "show", noded.pem)["serial"], was)
+        self.assertFalse(os.path.exists(token), "the token is used up")
+        self.assertEqual(noded.said().count("enrolled at"), 2)
+
+    def test_after_the_end(self):
+        with open(self.leased.conf, "a") as f:
+            f.write("NodeCertificate = 10s\n")
+        self.leased.stop()
+        self.leased.start()
+        noded = self.noded(self.token(), more="Renew = no")
+        peer.until(lambda: self.states().get("n1", (0, False))[1], what="n1 to have a session", seconds=20)
+        peer.until(lambda: not self.states()["n1"][1], what="n1 to be cut", seconds=30)
+        self.comes_back(noded)
+
+    def test_after_it_was_revoked(self):
+        noded = self.noded(self.token())
+        peer.until(lambda: self.states().get("n1", (0, False))[1], what="n1 to have a session", seconds=20)
+        self.certs.ctl("cert", "revoke", noded.pem, "--ca", self.certs.ca)
+        peer.until(lambda: not self.states()["n1"][1], what="n1 to be cut", seconds=30)
+        self.comes_back(noded)
+
+    def test_token_is_left_alone_while_there_is_a_session(self):
+        noded = self.noded(self.token())
+        peer.until(lambda: self.states().get("n1", (0, False))[1], what="n1 to have a session", seconds=20)
+        token = self.token()
+        self.leased.kill()
+        self.leased.start()
+        peer.until(lambda: self.states().get("n1", (0, False))[1], what="n1 to be back", seconds=20)
+        self.assertTrue(os.path.exists(token))
+        self.assertEqual(noded.said().count("enrolled at"), 1)
 
 
 class LastDays(EnrollTest):

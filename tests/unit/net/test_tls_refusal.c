@@ -310,10 +310,14 @@ static void client_says_why_the_server_refused_it_and_that_nothing_was_read(void
     assert_int_equal(tls_keys_reload(f->keys, &files, NULL), 0);
     tls_kit_connect(f, keys, TLS_ALPN_GRPC, CERT_URI_REPLICA);
     until(f, f->client.n_open == 1);
+    assert_false(tls_keys_refused(keys));
     (void)transport_write(f->client.transport, tls_kit_pattern(0), 10);
     until(f, f->client.n_closed == 1);
     assert_int_equal(f->client.r, -EPROTO);
     assert_string_equal(f->client.why, "the peer refuses us: certificate revoked");
+    assert_true(tls_keys_refused(keys));
+    assert_int_equal(tls_keys_reload(keys, NULL, NULL), 0);
+    assert_false(tls_keys_refused(keys));
     assert_int_equal(f->client.transport->written_bytes, 0);
     assert_non_null(strstr(f->refused, "certificate revoked (/CN=alice)"));
     tls_kit_hang_up(f, keys);
