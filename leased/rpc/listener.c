@@ -6,245 +6,39 @@
 #include <stdlib.h>
 #include <sys/queue.h>
 
-#include "common/clock.h"
-#include "common/log.h"
 #include "common/net/grpc.h"
 #include "common/net/tls_port.h"
 #include "common/pb.h"
 #include "leased/audit/audit.h"
-#include "leased/rpc/doubt.h"
+#include "leased/rpc/door.h"
 #include "leased/rpc/health.h"
 #include "leased/rpc/method.h"
 #include "leased/rpc/record.h"
 #include "leased/rpc/status.h"
-#include "leased/rpc/username.h"
 
 /* Calls that have ended are kept with their arena for the next ones. */
 #define SPARE_MAX 256
 
 struct rpc_server {
     struct loop *loop;
-    struct service *service;
     struct grpc_server *grpc;
     struct grpc_server *strangers; /* who has no certificate; NULL = no TLS */
     unsigned n_open;               /* of the two, while they close */
-    struct usernames *usernames;
-    struct doubts *doubts;
+    struct door door;
     struct health *health;
     struct unary *spare;
     unsigned n_spare;
     LIST_HEAD(, stream) streams;
-    struct recorder recorder;
-    struct log_limit denied;
     void (*closed)(void *arg);
     void *closed_arg;
 };
-
-static void refuse(struct grpc_call *call, int r, const char *message)
-{
-    grpc_call_finish(call, rpc_status(r), message && *message ? message : rpc_status_text(r));
-}
-
-/* ---- who ---- */
-
-/* The account of a certificate's name here. 0; 1 = NSS is to be asked. */
-static int find_account(struct rpc_server *server, struct principal *principal)
-{
-    const struct username *who;
-    int r = usernames_known(server->usernames, principal->name, 0, &who);
-
-    if (r == 0)
-        principal_set_account(principal, who->uid, who->gid);
-    return r < 0;
-}
-
-static int identify_by_certificate(struct rpc_server *server, const struct cert_identity *peer,
-                                   struct principal *ret)
-{
-    switch (peer->kind) {
-    case CERT_USER:
-        if (principal_from_user(peer->name, (const char *const *)peer->groups, peer->n_groups, ret,
-                                NULL) < 0)
-            return -EACCES;
-        return find_account(server, ret);
-    case CERT_NODE:
-        return principal_from_node(peer->name, ret, NULL);
-    case CERT_REPLICA:
-        return principal_from_replica(peer->name, ret, NULL);
-    }
-    return -EACCES;
-}
-
-/* 0; 1 = NSS is to be asked for the account; -EACCES nobody we know. */
-static int identify(struct rpc_server *server, const struct grpc_call *call, struct principal *ret)
-{
-    const struct grpc_peer *peer = grpc_call_peer(call);
-    const struct username *who;
-    int r;
-
-    if (peer->tls)
-        return identify_by_certificate(server, peer->tls, ret);
-    if (!peer->local) {
-        principal_stranger(ret);
-        return 0;
-    }
-    r = usernames_known(server->usernames, NULL, peer->uid, &who);
-    principal_from_peer(peer->uid, peer->gid, r == 0 ? who->name : NULL, ret);
-    return r < 0;
-}
-
-/* NSS has answered: a name for a local uid, an account for a certificate's name, or that there is none. */
-static void complete(struct principal *principal, const struct username *who)
-{
-    if (!who)
-        return; /* stays a number; has no account */
-    if (principal->kind == PRINCIPAL_USER)
-        principal_set_account(principal, who->uid, who->gid);
-    else
-        principal_from_peer(principal->uid, principal->gid, who->name, principal);
-}
-
-/* accepted ─▶ known (NSS was asked, if need be) ─▶ decided ─▶ admitted: the call goes its way
- *                                                      │ not permitted
- *                                                      └─▶ the rules are current (doubt.h) ─▶ decided again: admitted, or denied */
-struct incoming {
-    struct rpc_server *server;
-    struct grpc_call *call;
-    const struct rpc_method *method;
-    struct principal *principal; /* where the service will look for it */
-    enum policy_scope scope;
-    bool asking;        /* NSS */
-    struct doubt doubt; /* of a denial, also of a stream that has begun */
-    bool admitted;
-    void (*admit)(struct incoming *incoming);
-};
-
-static void log_denied(struct rpc_server *server, const struct principal *principal,
-                       const struct rpc_method *method)
-{
-    unsigned held;
-
-    if (log_limit_ok(&server->denied, &held))
-        log_notice(LOG_FIELDS(.message_id = LOG_ID_DENIED, .actor = principal->name), "%s denied%s",
-                   method->permission, held ? " (and others before it)" : "");
-}
-
-static void deny(struct rpc_server *server, struct grpc_call *call,
-                 const struct principal *principal, const struct rpc_method *method)
-{
-    log_denied(server, principal, method);
-    record_call(&server->recorder, &(struct record){.principal = principal,
-                                                    .method = method->permission,
-                                                    .status = GRPC_PERMISSION_DENIED,
-                                                    .message = "not permitted"});
-    grpc_call_finish(call, GRPC_PERMISSION_DENIED, "not permitted");
-}
-
-static enum policy_scope decide_now(const struct rpc_server *server,
-                                    const struct principal *principal,
-                                    const struct rpc_method *method)
-{
-    return policy_decide(service_policy(server->service), principal, method->permission);
-}
-
-/* The scope is known: to go by it, or that there is none. */
-static void settle(struct incoming *incoming)
-{
-    if (incoming->scope != SCOPE_NONE) {
-        incoming->admitted = true;
-        incoming->admit(incoming);
-    } else if (service_rules_awaited(incoming->server->service)) {
-        refuse(incoming->call, -EAGAIN, "the rules of this cluster are not here yet");
-    } else {
-        deny(incoming->server, incoming->call, incoming->principal, incoming->method);
-    }
-}
-
-/* Whether other rules, which another replica may have, could give him the right. */
-static bool is_doubtful(const struct incoming *incoming)
-{
-    return !service_rules_awaited(incoming->server->service) &&
-           policy_is_by_rules(incoming->principal, incoming->method->permission);
-}
-
-static struct incoming *incoming_of(struct doubt *doubt)
-{
-    return (struct incoming *)((char *)doubt - offsetof(struct incoming, doubt));
-}
-
-static void rules_confirmed(int r, struct doubt *doubt)
-{
-    struct incoming *incoming = incoming_of(doubt);
-
-    /* What is about this replica it decides alone where it must. */
-    if (r < 0 && !incoming->method->local) {
-        refuse(incoming->call, -EAGAIN,
-               "not permitted by the rules that this replica knows, which may be old: there is no "
-               "leader to ask");
-        return;
-    }
-    grpc_call_resume(incoming->call);
-    incoming->scope = decide_now(incoming->server, incoming->principal, incoming->method);
-    settle(incoming);
-}
-
-static void decide(struct incoming *incoming)
-{
-    incoming->scope = decide_now(incoming->server, incoming->principal, incoming->method);
-    if (incoming->scope == SCOPE_NONE && is_doubtful(incoming)) {
-        grpc_call_pause(incoming->call);
-        doubts_ask(incoming->server->doubts, &incoming->doubt, rules_confirmed);
-    } else {
-        settle(incoming);
-    }
-}
-
-static void answered(int r, const struct username *who, void *arg)
-{
-    struct incoming *incoming = arg;
-
-    incoming->asking = false;
-    if (r < 0) {
-        /* Whose objects he may see is not known: not even whether they are his own. */
-        refuse(incoming->call, -EAGAIN,
-               "the name service of this machine does not say who you are");
-        return;
-    }
-    grpc_call_resume(incoming->call);
-    complete(incoming->principal, who);
-    decide(incoming);
-}
-
-/* The call is bound. Decides now, or when it is known who calls; nothing is read from him until then. */
-static void receive(struct incoming *incoming, int known)
-{
-    const struct principal *principal = incoming->principal;
-    const char *name = principal->kind == PRINCIPAL_USER ? principal->name : NULL;
-
-    if (known == 0) {
-        decide(incoming);
-        return;
-    }
-    if (usernames_ask(incoming->server->usernames, name, principal->uid, answered, incoming) < 0) {
-        refuse(incoming->call, -ENOMEM, NULL);
-        return;
-    }
-    incoming->asking = true;
-    grpc_call_pause(incoming->call);
-}
-
-static void incoming_end(struct incoming *incoming)
-{
-    if (incoming->asking)
-        usernames_forget(incoming->server->usernames, incoming);
-    doubts_forget(incoming->server->doubts, &incoming->doubt);
-}
 
 /* ---- unary calls ---- */
 
 /* admitted ─▶ message: decoded ─▶ handed over ─▶ replied ─▶ ended */
 struct unary {
     struct incoming incoming; /* first */
+    struct rpc_server *server;
     struct pb_arena arena;
     struct service_request request;
     bool served; /* the service has it */
@@ -268,7 +62,7 @@ static struct unary *unary_take(struct rpc_server *server)
 
 static void unary_give(struct unary *unary)
 {
-    struct rpc_server *server = unary->incoming.server;
+    struct rpc_server *server = unary->server;
 
     if (server->n_spare == SPARE_MAX) {
         pb_arena_done(&unary->arena);
@@ -283,7 +77,7 @@ static void unary_give(struct unary *unary)
 
 static void record_unary(const struct unary *unary, int status, const char *message)
 {
-    record_call(&unary->incoming.server->recorder,
+    record_call(&unary->incoming.door->recorder,
                 &(struct record){.principal = &unary->request.principal,
                                  .method = unary->incoming.method->permission,
                                  .request = unary->request.message,
@@ -301,16 +95,16 @@ static void replied(int r, const char *message, const ProtobufCMessage *reply, v
 
     unary->served = false;
     if (r == -EACCES)
-        log_denied(unary->incoming.server, &unary->request.principal, unary->incoming.method);
+        door_log_denied(unary->incoming.door, &unary->request.principal, unary->incoming.method);
     record_unary(unary, (int)rpc_status(r), message);
     if (r != 0) {
-        refuse(unary->incoming.call, r, message);
+        door_refuse(unary->incoming.call, r, message);
         return;
     }
     len = protobuf_c_message_get_packed_size(reply);
     bytes = grpc_message_new(len);
     if (!bytes) {
-        refuse(unary->incoming.call, -ENOMEM, NULL);
+        door_refuse(unary->incoming.call, -ENOMEM, NULL);
         return;
     }
     (void)protobuf_c_message_pack(reply, bytes);
@@ -330,7 +124,7 @@ static void unary_message(struct grpc_call *call, const uint8_t *data, size_t le
     int r = pb_unpack(&unary->arena, unary->incoming.method->request, data, len, &message, &err);
 
     if (r < 0)
-        refuse(call, r == -E2BIG || r == -ENOBUFS ? -EINVAL : r, err.text);
+        door_refuse(call, r == -E2BIG || r == -ENOBUFS ? -EINVAL : r, err.text);
     else if (grpc_call_keep(call, unary->arena.used))
         unary->request.message = message;
 }
@@ -338,7 +132,7 @@ static void unary_message(struct grpc_call *call, const uint8_t *data, size_t le
 /* What an administrator does is written down, or not done. */
 static bool may_act(const struct unary *unary)
 {
-    struct audit *audit = unary->incoming.server->recorder.audit;
+    struct audit *audit = unary->incoming.door->recorder.audit;
     char why[AUDIT_WHY_MAX], message[AUDIT_WHY_MAX + 128];
 
     if (!audit || methods_kind(unary->incoming.method->permission) != METHOD_ACT ||
@@ -347,7 +141,7 @@ static bool may_act(const struct unary *unary)
     (void)snprintf(message, sizeof message,
                    "the audit file can not be written, and what an administrator does must be: %s",
                    why);
-    refuse(unary->incoming.call, -ENOSPC, message);
+    door_refuse(unary->incoming.call, -ENOSPC, message);
     return false;
 }
 
@@ -362,7 +156,7 @@ static void unary_half_closed(struct grpc_call *call, void *arg)
     if (!may_act(unary))
         return;
     unary->served = true;
-    service_handle(unary->incoming.server->service, &unary->request, unary->incoming.method->unary,
+    service_handle(unary->incoming.door->service, &unary->request, unary->incoming.method->unary,
                    unary->incoming.method->local);
 }
 
@@ -391,7 +185,7 @@ static void admit_unary(struct incoming *incoming)
     struct service_request *request = &((struct unary *)incoming)->request;
 
     request->scope = incoming->scope;
-    request->policy_count = service_policy_count(incoming->server->service);
+    request->policy_count = service_policy_count(incoming->door->service);
 }
 
 static void accept_unary(struct rpc_server *server, struct grpc_call *call,
@@ -401,9 +195,10 @@ static void accept_unary(struct rpc_server *server, struct grpc_call *call,
     struct unary *unary = unary_take(server);
 
     if (!unary) {
-        refuse(call, -ENOMEM, NULL);
+        door_refuse(call, -ENOMEM, NULL);
         return;
     }
+    unary->server = server;
     unary->served = false;
     unary->request = (struct service_request){
         .principal = *principal,
@@ -411,13 +206,13 @@ static void accept_unary(struct rpc_server *server, struct grpc_call *call,
         .reply = replied,
         .reply_arg = unary,
     };
-    unary->incoming = (struct incoming){.server = server,
+    unary->incoming = (struct incoming){.door = &server->door,
                                         .call = call,
                                         .method = method,
                                         .principal = &unary->request.principal,
                                         .admit = admit_unary};
     grpc_call_bind(call, &unary_events, unary);
-    receive(&unary->incoming, known);
+    incoming_receive(&unary->incoming, known);
 }
 
 /* ---- streams ---- */
@@ -452,7 +247,7 @@ static void stream_finish(struct service_stream *face, int r, const char *messag
     if (is_being_cut((struct stream *)face))
         return;
     if (r == -EACCES)
-        record_call(&incoming->server->recorder,
+        record_call(&incoming->door->recorder,
                     &(struct record){.principal = incoming->principal,
                                      .method = incoming->method->permission,
                                      .status = GRPC_PERMISSION_DENIED,
@@ -461,7 +256,7 @@ static void stream_finish(struct service_stream *face, int r, const char *messag
     if (r == 0)
         grpc_call_finish(call, GRPC_OK, NULL);
     else
-        refuse(call, r, message);
+        door_refuse(call, r, message);
 }
 
 static const struct service_stream_ops stream_ops = {.send = stream_send, .finish = stream_finish};
@@ -474,7 +269,7 @@ static void stream_message(struct grpc_call *call, const uint8_t *data, size_t l
     int r = pb_unpack(&stream->arena, stream->handler->request, data, len, &message, &err);
 
     if (r < 0)
-        refuse(call, r == -E2BIG || r == -ENOBUFS ? -EINVAL : r, err.text);
+        door_refuse(call, r == -E2BIG || r == -ENOBUFS ? -EINVAL : r, err.text);
     else
         stream->handler->message(&stream->face, message);
     pb_arena_reset(&stream->arena);
@@ -521,7 +316,7 @@ static void admit_stream(struct incoming *incoming)
     struct stream *stream = (struct stream *)((char *)incoming - offsetof(struct stream, incoming));
 
     stream->face.scope = incoming->scope;
-    stream->handler->open(incoming->server->service, &stream->face);
+    stream->handler->open(incoming->door->service, &stream->face);
 }
 
 static void accept_stream(struct rpc_server *server, struct grpc_call *call,
@@ -531,21 +326,21 @@ static void accept_stream(struct rpc_server *server, struct grpc_call *call,
     struct stream *stream = calloc(1, sizeof *stream);
 
     if (!stream) {
-        refuse(call, -ENOMEM, NULL);
+        door_refuse(call, -ENOMEM, NULL);
         return;
     }
     pb_arena_init(&stream->arena, PB_ARENA_MAX);
     stream->handler = method->stream;
     stream->face.principal = *principal;
     stream->face.ops = &stream_ops;
-    stream->incoming = (struct incoming){.server = server,
+    stream->incoming = (struct incoming){.door = &server->door,
                                          .call = call,
                                          .method = method,
                                          .principal = &stream->face.principal,
                                          .admit = admit_stream};
     LIST_INSERT_HEAD(&server->streams, stream, link);
     grpc_call_bind(call, &stream_events, stream);
-    receive(&stream->incoming, known);
+    incoming_receive(&stream->incoming, known);
 }
 
 static void ask_again(const struct incoming *incoming)
@@ -558,9 +353,9 @@ static void loss_confirmed(int r, struct doubt *doubt)
     struct incoming *incoming = incoming_of(doubt);
 
     if (r == 0)
-        incoming->scope = decide_now(incoming->server, incoming->principal, incoming->method);
+        incoming->scope = door_decide(incoming->door, incoming->principal, incoming->method);
     if (r == 0 && incoming->scope == SCOPE_NONE)
-        deny(incoming->server, incoming->call, incoming->principal, incoming->method);
+        door_deny(incoming->door, incoming->call, incoming->principal, incoming->method);
     else
         ask_again(incoming);
 }
@@ -573,20 +368,19 @@ static void decide_again(struct stream *stream)
 
     if (!incoming->admitted || is_being_cut(stream))
         return; /* it will be decided by the new rules */
-    scope = decide_now(incoming->server, incoming->principal, incoming->method);
+    scope = door_decide(incoming->door, incoming->principal, incoming->method);
     if (scope == incoming->scope)
         return;
     if (scope != SCOPE_NONE) {
         ask_again(incoming);
         return;
     }
-    grpc_call_pause(incoming->call);
-    doubts_ask(incoming->server->doubts, &incoming->doubt, loss_confirmed);
+    incoming_confirm(incoming, loss_confirmed);
 }
 
 void rpc_server_audit(struct rpc_server *server, struct audit *audit)
 {
-    server->recorder.audit = audit;
+    server->door.recorder.audit = audit;
 }
 
 void rpc_server_policy_changed(struct rpc_server *server)
@@ -598,14 +392,14 @@ void rpc_server_policy_changed(struct rpc_server *server)
     health_cut(server->health);
 }
 
-/* ---- the door ---- */
+/* ---- what comes ---- */
 
 /* Health and reflection: nothing of them is anybody's, so nobody's name is needed. */
 static void accept_direct(struct rpc_server *server, struct grpc_call *call,
                           const struct rpc_method *method, const struct principal *principal)
 {
-    if (decide_now(server, principal, method) == SCOPE_NONE)
-        deny(server, call, principal, method);
+    if (door_decide(&server->door, principal, method) == SCOPE_NONE)
+        door_deny(&server->door, call, principal, method);
     else
         method->direct(call, server);
 }
@@ -621,7 +415,7 @@ static void accept_call(struct grpc_call *call, const char *path, void *arg)
         grpc_call_finish(call, GRPC_UNIMPLEMENTED, "no such method");
         return;
     }
-    known = identify(server, call, &principal);
+    known = door_identify(&server->door, call, &principal);
     if (known < 0)
         grpc_call_finish(call, GRPC_PERMISSION_DENIED, "not permitted");
     else if (method->direct)
@@ -632,40 +426,27 @@ static void accept_call(struct grpc_call *call, const char *path, void *arg)
         accept_unary(server, call, method, &principal, known);
 }
 
-static void confirm(void (*done)(int r, void *arg), void *done_arg, void *arg)
-{
-    service_confirm(((struct rpc_server *)arg)->service, done, done_arg);
-}
-
 int rpc_server_new(struct loop *loop, struct service *service, const struct grpc_limits *limits,
                    struct rpc_server **ret)
 {
     struct rpc_server *server = calloc(1, sizeof *server);
     int r = server ? rpc_method_check() : -ENOMEM;
 
-    if (r == 0) {
-        recorder_init(&server->recorder);
+    if (r == 0)
+        r = door_init(&server->door, loop, service);
+    if (r == 0)
         r = health_new(&server->health);
-    }
-    if (r == 0)
-        r = doubts_new(confirm, server, &server->doubts);
-    if (r == 0)
-        r = usernames_new(loop, &clock_real, usernames_nss, &server->usernames);
     if (r == 0)
         r = grpc_server_new(loop, limits, accept_call, server, &server->grpc);
     if (r < 0) {
         if (server) {
-            usernames_free(server->usernames);
-            doubts_free(server->doubts);
+            door_done(&server->door);
             health_free(server->health);
         }
         free(server);
         return r;
     }
     server->loop = loop;
-    server->service = service;
-    server->denied.interval_ms = 10000;
-    server->denied.burst = 10;
     *ret = server;
     return 0;
 }
@@ -745,10 +526,8 @@ static void closed(void *arg)
         free(server->spare);
         server->spare = next;
     }
-    usernames_free(server->usernames);
-    doubts_free(server->doubts);
+    door_done(&server->door);
     health_free(server->health);
-    recorder_done(&server->recorder);
     free(server);
     done(done_arg);
 }

@@ -1,4 +1,4 @@
-/* The front door: takes calls, says who calls, asks the policy once, decodes, and hands over to the service.
+/* Takes calls, has them let in or refused at the door (door.h), decodes, and hands over to the service.
  * One thread: the loop's. */
 #ifndef XCE_LEASED_RPC_LISTENER_H
 #define XCE_LEASED_RPC_LISTENER_H
