@@ -49,7 +49,7 @@ struct engine_options {
     size_t batch_bytes;        /* [256 KiB] */
     size_t waiting_commands;   /* proposals that wait at most [65536] */
     uint64_t snapshot_entries; /* a snapshot every so many entries [16384] */
-    uint64_t snapshot_bytes;   /* or log bytes [64 MiB] */
+    uint64_t snapshot_bytes;   /* or log bytes [64 MiB]; replicas keep a quarter behind it */
     /* After an election or a restart no lease expires for so long; 0 to one hour. CmdGrace, before this replica leads. */
     int64_t grace_ms;
 };

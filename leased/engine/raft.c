@@ -327,6 +327,7 @@ static int apply(struct raft_fsm *raft_fsm, const struct raft_buffer *buf, void 
     flight = settle(replica, &entry);
     batch = flight ? mem_take(flight->batch) : NULL;
     replica->bytes_since += entry.len;
+    raft_kept_note(&replica->kept, (uint32_t)buf->len);
     if (entry.kind == RAFT_ENTRY_STATE)
         apply_state(replica, &entry);
     else
@@ -353,6 +354,16 @@ static void set_threshold(struct replica *replica)
                                 now ? 1 : (unsigned)replica->engine.options.snapshot_entries);
 }
 
+/* Memory and disk are cut by what is set here: it stays until the next one is taken. 0 would mean something else. */
+static void set_trailing(struct replica *replica)
+{
+    const struct engine_options *options = &replica->engine.options;
+
+    raft_set_snapshot_trailing(
+        &replica->raft, raft_kept_count(&replica->kept, (unsigned)options->snapshot_entries / 4 + 1,
+                                        options->snapshot_bytes / 4));
+}
+
 static int take_snapshot(struct raft_fsm *raft_fsm, struct raft_buffer *bufs[], unsigned *n_bufs)
 {
     struct replica *replica = raft_fsm->data;
@@ -373,6 +384,7 @@ static int take_snapshot(struct raft_fsm *raft_fsm, struct raft_buffer *bufs[], 
     *n_bufs = 1;
     replica->disk.snapshot_revision = fsm_revision(replica->engine.fsm);
     replica->bytes_since = 0;
+    set_trailing(replica);
     return 0;
 }
 

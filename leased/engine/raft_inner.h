@@ -14,6 +14,7 @@
 #include "leased/engine/engine_inner.h"
 #include "leased/engine/raft_folder.h"
 #include "leased/engine/raft_guard.h"
+#include "leased/engine/raft_kept.h"
 #include "leased/engine/raft_link.h"
 #include "leased/engine/raft_pass.h"
 #include "leased/engine/replica.h"
@@ -117,6 +118,7 @@ struct replica {
     struct snapshot_wish *wishes;
     size_t n_wishes, wishes_cap;
     uint64_t bytes_since; /* of entries applied since the last snapshot began */
+    struct raft_kept kept;
 
     struct batch *cancelled;
     bool closing, closed;

@@ -169,8 +169,6 @@ static void set_up_raft(struct replica *replica, const struct replica_options *o
     raft_set_heartbeat_timeout(raft, options->heartbeat_ms ? options->heartbeat_ms : 30);
     raft_set_install_snapshot_timeout(raft, INSTALL_MS);
     raft_set_snapshot_threshold(raft, entries);
-    /* 0 would mean something else. */
-    raft_set_snapshot_trailing(raft, entries / 4 + 1);
 }
 
 static int make_raft(struct replica *replica, const struct replica_options *options,

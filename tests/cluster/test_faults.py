@@ -232,7 +232,7 @@ class Disks(FaultCase):
         super().setUpClass()
         for host in cls.names_of:
             cls.cluster.run(host, 'systemctl', 'stop', 'leased')
-            cls.cluster.mount_small(host, FOLDER, 128 << 20)
+            cls.cluster.mount_small(host, FOLDER, 256 << 20)
             done = cls.cluster.run(host, 'systemctl', 'start', 'leased')
             if done.returncode != 0:
                 raise AssertionError(f'{host}: leased on a disk of its own: {done.stderr}')

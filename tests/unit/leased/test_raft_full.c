@@ -28,7 +28,7 @@ static void disk_path(const struct raft_kit *kit, unsigned i, char ret[512])
     (void)snprintf(ret, 512, "%s/ballast", kit->nodes[i].raft_folder);
 }
 
-static int setup(void **state)
+static int setup_with(void **state, uint64_t snapshot_bytes)
 {
     struct raft_kit *kit;
     char size[32];
@@ -39,9 +39,20 @@ static int setup(void **state)
     for (unsigned i = 0; i < 3; i++) {
         assert_int_equal(fs_mkdir_p(kit->nodes[i].raft_folder, 0700), 0);
         assert_int_equal(mount("disk", kit->nodes[i].raft_folder, "tmpfs", 0, size), 0);
+        kit->nodes[i].kit.options.snapshot_bytes = snapshot_bytes;
     }
     raft_kit_form(kit, POOL_UIDS);
     return 0;
+}
+
+static int setup(void **state)
+{
+    return setup_with(state, 0);
+}
+
+static int setup_short(void **state)
+{
+    return setup_with(state, 4u << 20);
 }
 
 static int teardown(void **state)
@@ -276,6 +287,17 @@ static void raft_follower_with_a_full_disk_leaves_requests_to_others(void **stat
     assert_true(raft_kit_has_lease(kit, full, 1));
 }
 
+/* Many times what the disk holds: by their number, all of these entries would be kept. */
+static void raft_log_of_long_entries_stays_within_the_disk(void **state)
+{
+    struct raft_kit *kit = *state;
+
+    for (unsigned i = 0; i < 500; i++)
+        assert_int_equal(write_much(kit, 1), 0);
+    assert_true(raft_kit_equal(kit));
+    assert_true(is_well(kit, NULL));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -284,6 +306,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(raft_leader_with_a_full_disk_hands_over_and_comes_back,
                                         setup, teardown),
         cmocka_unit_test_setup_teardown(raft_two_full_disks_refuse_and_lose_nothing, setup,
+                                        teardown),
+        cmocka_unit_test_setup_teardown(raft_log_of_long_entries_stays_within_the_disk, setup_short,
                                         teardown),
     };
 
