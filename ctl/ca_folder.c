@@ -260,6 +260,13 @@ int ca_folder_note(struct ctl *ctl, struct ca_folder *folder, const struct cert_
     return replace(ctl, folder, "index", buf_str(&text), text.len);
 }
 
+static bool has_ended(const struct line *line)
+{
+    int64_t end_ms;
+
+    return text_parse_time(line->until, &end_ms, NULL) == 0 && end_ms < clock_wall_ms();
+}
+
 /* The list has all that are marked and have not ended: who has ended needs none. */
 static int write_list(struct ctl *ctl, const struct ca_folder *folder, const char *index)
 {
@@ -269,10 +276,7 @@ static int write_list(struct ctl *ctl, const struct ca_folder *folder, const cha
     int status = EXIT_OK;
 
     for (const char *at = index; status == EXIT_OK && next_line(&at, &line);) {
-        int64_t end_ms;
-
-        if (!strcmp(line.revoked, "-") ||
-            (text_parse_time(line.until, &end_ms, NULL) == 0 && end_ms < clock_wall_ms()))
+        if (!strcmp(line.revoked, "-") || has_ended(&line))
             continue;
         if (mem_grow(&serials, &cap, n + 1, INDEX_BYTES_MAX, sizeof *serials) < 0 ||
             !(serials[n] = strdup(line.serial)))
@@ -301,29 +305,82 @@ bool ca_folder_revoked(const struct ca_folder *folder, const char *serial,
     return false;
 }
 
-int ca_folder_revoke(struct ctl *ctl, struct ca_folder *folder,
+/* What is to be marked: by serial, or all of a node. */
+struct mark {
+    const char *serial, *node;
+    size_t n_known, n_new;
+};
+
+static bool is_meant(const struct mark *mark, const struct line *line)
+{
+    if (mark->serial)
+        return !strcmp(line->serial, mark->serial);
+    return !strcmp(line->kind, cert_kind_name(CERT_NODE)) && !strcmp(line->name, mark->node) &&
+           !has_ended(line);
+}
+
+/* The index with the marks. */
+static void mark_lines(const struct ca_folder *folder, struct mark *mark, const char *now,
+                       struct buf *text)
+{
+    struct line line;
+
+    for (const char *at = folder->index; next_line(&at, &line);) {
+        bool meant = is_meant(mark, &line), is_new = meant && !strcmp(line.revoked, "-");
+
+        mark->n_known += meant;
+        mark->n_new += is_new;
+        buf_addf(text, "%s %s %s %s %s\n", line.serial, line.kind, line.name, line.until,
+                 is_new ? now : line.revoked);
+    }
+}
+
+/* Keeps folder->index true: more may be marked. */
+static int replace_index(struct ctl *ctl, struct ca_folder *folder, const struct buf *text)
+{
+    int status;
+
+    if (buf_error(text) < 0)
+        return ctl_fail(ctl, XCE_FAILED, "%s/index: is full", folder->path);
+    status = replace(ctl, folder, "index", buf_str(text), text->len);
+    if (status != EXIT_OK)
+        return status;
+    free(folder->index);
+    folder->index = mem_must_strdup(buf_str(text));
+    return write_list(ctl, folder, folder->index);
+}
+
+int ca_folder_revoke(struct ctl *ctl, struct ca_folder *folder, const char *serial,
                      const struct cert_identity *identity, bool *ret_new)
 {
     AUTO(buf_done) struct buf text = BUF_INIT(INDEX_BYTES_MAX);
-    char now[TEXT_TIME_BUF];
-    bool known = false, was = false;
-    struct line line;
-    int status;
+    struct mark mark = {.serial = serial};
+    char now[TEXT_TIME_BUF], end[TEXT_TIME_BUF];
 
     (void)text_format_time(clock_wall_ms(), now);
-    for (const char *at = folder->index; next_line(&at, &line);) {
-        bool this_one = !strcmp(line.serial, identity->serial);
-
-        known = known || this_one;
-        was = was || (this_one && strcmp(line.revoked, "-") != 0);
-        buf_addf(&text, "%s %s %s %s %s\n", line.serial, line.kind, line.name, line.until,
-                 this_one && !strcmp(line.revoked, "-") ? now : line.revoked);
-    }
-    if (!known)
+    mark_lines(folder, &mark, now, &text);
+    if (mark.n_known == 0 && identity)
         add_line(&text, identity, now);
-    if (buf_error(&text) < 0)
-        return ctl_fail(ctl, XCE_FAILED, "%s/index: is full", folder->path);
-    *ret_new = !was;
-    status = replace(ctl, folder, "index", buf_str(&text), text.len);
-    return status == EXIT_OK ? write_list(ctl, folder, buf_str(&text)) : status;
+    else if (mark.n_known == 0)
+        buf_addf(&text, "%s unknown - %s %s\n", serial,
+                 text_format_time(cert_ca_until_ms(folder->ca), end), now);
+    *ret_new = mark.n_known == 0 || mark.n_new > 0;
+    return replace_index(ctl, folder, &text);
+}
+
+int ca_folder_revoke_node(struct ctl *ctl, struct ca_folder *folder, const char *node,
+                          size_t *ret_n)
+{
+    AUTO(buf_done) struct buf text = BUF_INIT(INDEX_BYTES_MAX);
+    struct mark mark = {.node = node};
+    char now[TEXT_TIME_BUF];
+
+    mark_lines(folder, &mark, text_format_time(clock_wall_ms(), now), &text);
+    if (mark.n_known == 0)
+        return ctl_fail(ctl, XCE_NOT_FOUND,
+                        "node %s: %s/index has none of it that is still good; what leased made for "
+                        "it stands in the audit files: --serial",
+                        node, folder->path);
+    *ret_n = mark.n_new;
+    return replace_index(ctl, folder, &text);
 }

@@ -2,7 +2,8 @@
  *
  *     ca.pem    its certificate           ca.key   its key, 0600
  *     crl.pem   the revocation list       index    one line for each certificate that was made here:
- *                                                  SERIAL KIND NAME NOT-AFTER REVOKED ("-" = not), times in RFC 3339
+ *                                                  SERIAL KIND NAME NOT-AFTER REVOKED ("-" = not), times in RFC 3339;
+ *                                                  "unknown -" for KIND NAME: revoked by its serial, and not made here
  *     lock      held while something is changed
  *
  * Every function says what is wrong on ctl, and gives an exit status. */
@@ -42,9 +43,14 @@ int ca_folder_note(struct ctl *ctl, struct ca_folder *folder, const struct cert_
 /* Whether the index has it as revoked, and since when. */
 bool ca_folder_revoked(const struct ca_folder *folder, const char *serial,
                        char ret_since[static TEXT_TIME_BUF]);
-/* Mark as revoked what has that serial (also one that the CA's key made elsewhere), and write the list anew. *ret_new = whether it was not before. */
-int ca_folder_revoke(struct ctl *ctl, struct ca_folder *folder,
+/* Mark as revoked what has that serial, and write the list anew. identity (NULL: not known) is what is noted of one that
+ * the CA's key made elsewhere, as leased does. *ret_new = whether it was not revoked before. */
+int ca_folder_revoke(struct ctl *ctl, struct ca_folder *folder, const char *serial,
                      const struct cert_identity *identity, bool *ret_new);
+/* All that the index has of a node, and that have not ended. *ret_n = how many were not revoked before. XCE_NOT_FOUND: it has
+ * none. */
+int ca_folder_revoke_node(struct ctl *ctl, struct ca_folder *folder, const char *node,
+                          size_t *ret_n);
 
 /* "<folder>/<name>". Returns ret. */
 char *ca_folder_file(const char *folder, const char *name, char ret[static CA_PATH_BUF]);

@@ -83,6 +83,7 @@ static void record_unary(const struct unary *unary, int status, const char *mess
                                  .request = unary->request.message,
                                  .leases = unary->request.leases,
                                  .n_leases = unary->request.n_leases,
+                                 .certificate = unary->request.certificate,
                                  .status = status,
                                  .message = message});
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <syslog.h>
 
+#include "common/cert.h"
 #include "common/clock.h"
 #include "common/log.h"
 #include "common/text.h"
@@ -121,6 +122,15 @@ static void add_leases(struct buf *buf, const struct record *record)
         buf_addf(buf, ",\"more_leases\":%zu", record->n_leases - NAMED_MAX);
 }
 
+/* By its serial number it can be revoked. */
+static void add_certificate(struct buf *buf, const struct record *record)
+{
+    if (!record->certificate)
+        return;
+    add_text(buf, "node", record->certificate->name);
+    add_text(buf, "serial", record->certificate->serial);
+}
+
 static void add_object(struct buf *buf, const struct record *record)
 {
     const ProtobufCMessage *request = record->request;
@@ -138,6 +148,7 @@ static void add_object(struct buf *buf, const struct record *record)
     if (uid && *uid)
         buf_addf(buf, ",\"uid\":%" PRIu32, *uid);
     add_leases(buf, record);
+    add_certificate(buf, record);
 }
 
 static void add_request_id(struct buf *buf, const ProtobufCMessage *request)

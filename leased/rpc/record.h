@@ -16,6 +16,7 @@
 #define RECORD_REFUSALS_MS 60000
 
 struct audit;
+struct cert_identity;
 
 struct record {
     const struct principal *principal;
@@ -25,7 +26,8 @@ struct record {
     size_t n_leases;
     /* How it ended; below 0: the caller left before it was answered, what was asked may have been done. */
     int status;
-    const char *message; /* of a refusal; may be NULL */
+    const char *message;                     /* of a refusal; may be NULL */
+    const struct cert_identity *certificate; /* that was made; may be NULL */
 };
 
 /* Where it goes, and what is kept from line to line. */

@@ -132,6 +132,7 @@ static void give(struct service *service, struct service_request *request, const
     reply.certificate.len = strlen(pem);
     reply.ca.data = (uint8_t *)service->enroll->ca_pem;
     reply.ca.len = strlen(service->enroll->ca_pem);
+    request->certificate = identity;
     service_reply(request, &reply.base);
 }
 

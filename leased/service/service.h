@@ -49,6 +49,7 @@ struct service_request {
     /* For the record: the leases that an acquire is answered with. Set just before the reply, die with it. */
     const uint64_t *leases;
     size_t n_leases;
+    const struct cert_identity *certificate; /* likewise: that was made. May be NULL */
 };
 
 /* Hand a request to its handler. Where another replica leads, the state here may be behind what the caller has been told

@@ -131,6 +131,44 @@ class CertTest(unittest.TestCase):
             self.refused("cert", "revoke", path, "--ca", ca.ca, says=says)
             self.assertEqual((read(os.path.join(ca.ca, "index")), read(ca.crl)), before)
 
+    def test_revoked_by_serial(self):
+        """Also one that the folder does not know: leased made it with the same key."""
+        alice, bob = self.certs.issue("user", "alice")[0], self.certs.issue("user", "bob")[0]
+        serial = self.serial(alice).hex()
+        as_openssl = ":".join(serial[i:i + 2] for i in range(0, len(serial), 2)).upper()
+        for serials in ((as_openssl,), (serial, "0abc"), ("ABC",)):
+            self.certs.ctl("cert", "revoke", *(o for s in serials for o in ("--serial", s)), "--ca", self.certs.ca)
+        crl = openssl("crl", "-in", self.certs.crl, "-noout", "-text")
+        self.assertEqual(sorted(l.split()[2] for l in crl.splitlines() if "Serial Number:" in l), sorted((serial.upper(), "0ABC")))
+        self.assertNotIn(self.serial(bob), self.revoked())
+        self.refused("cert", "renew", alice, "--ca", self.certs.ca, says="is revoked since ")
+        self.assertEqual([line.split()[1:3] for line in read(self.index).splitlines()],
+                         [["user", "alice"], ["user", "bob"], ["unknown", "-"]])
+
+    def test_revoked_by_the_name_of_a_node(self):
+        first = self.certs.issue("node", "n1")[0]
+        serials = [self.serial(first)]
+        self.certs.ctl("cert", "renew", first, "--ca", self.certs.ca)
+        serials.append(self.serial(first))
+        others = [self.serial(self.certs.issue(kind, name, out=os.path.join(self.folder, kind))[0])
+                  for kind, name in (("node", "n10"), ("user", "n1"))]
+        done = subprocess.run([LEASECTL, "cert", "revoke", "--node", "n1", "--ca", self.certs.ca], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done)
+        self.assertIn("node n1: 2 certificates revoked", done.stderr)
+        self.assertEqual([s in self.revoked() for s in serials + others], [True, True, False, False])
+        done = subprocess.run([LEASECTL, "cert", "revoke", "--node", "n3", "--ca", self.certs.ca], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 3, done)
+        self.assertIn("node n3: ", done.stderr)
+
+    def test_revoke_takes_one_way_to_say_what(self):
+        alice = self.certs.issue("user", "alice")[0]
+        before = read(self.index)
+        for more in ((), (alice, "--serial", "0a"), ("--serial", "0a", "--node", "n1"), ("--serial", "xyz"), ("--serial", "0" * 60),
+                     ("--serial", ""), ("--serial", "00"), ("--node", "a b")):
+            done = subprocess.run([LEASECTL, "cert", "revoke", "--ca", self.certs.ca, *more], capture_output=True, text=True)
+            self.assertEqual(done.returncode, 2, (more, done))
+        self.assertEqual(read(self.index), before)
+
     def test_damaged_index_forgets_nobody(self):
         alice, bob = self.certs.issue("user", "alice")[0], self.certs.issue("user", "bob")[0]
         self.revoke(bob)

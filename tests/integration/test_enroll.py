@@ -344,6 +344,27 @@ class AnotherToken(EnrollTest):
         self.assertEqual(noded.said().count("enrolled at"), 1)
 
 
+class LockedOut(EnrollTest):
+    """leased signs for nodes by itself: what it made stands in its audit file, and can be revoked by that."""
+    crl = True
+
+    def serials(self, node):
+        with open(os.path.join(self.leased.state, "audit.log"), encoding="utf-8") as f:
+            lines = [json.loads(line) for line in f]
+        return [l["serial"] for l in lines if l["method"] == "NodeService/Enroll" and l.get("node") == node]
+
+    def test_node_that_enrolled(self):
+        noded, other = self.noded(self.token()), self.leased.secure_client(self.certs.issue("node", "n2"))
+        self.addCleanup(other.close)
+        peer.until(lambda: self.states().get("n1", (0, False))[1], what="n1 to have a session", seconds=20)
+        serial = self.certs.ctl("cert", "show", noded.pem)["serial"]
+        peer.until(lambda: self.serials("n1") == [serial], what="the line in the audit file")
+        self.certs.ctl("cert", "revoke", "--serial", serial, "--ca", self.certs.ca)
+        peer.until(lambda: not self.states()["n1"][1], what="n1 to be cut", seconds=30)
+        peer.until(lambda: "certificate revoked" in noded.said(), what="noded to hear why", seconds=20)
+        other.node.List(other.m["node"].ListNodesRequest(), timeout=5)
+
+
 class LastDays(EnrollTest):
     """The CA ends before what it signs should."""
     config, ca = "NodeCertificate = 120d", ("--lifetime", "100d")

@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "common/cert.h"
 #include "common/clock.h"
 #include "common/fsutil.h"
 #include "common/log.h"
@@ -322,6 +323,7 @@ static void record_says_who_did_what_to_what(void **state)
 {
     Xce__V1__RevokeRequest revoke = XCE__V1__REVOKE_REQUEST__INIT;
     Xce__V1__RequestId id = XCE__V1__REQUEST_ID__INIT;
+    const struct cert_identity made = {.kind = CERT_NODE, .name = "n1", .serial = "4a01"};
     uint64_t leases[20];
     struct principal alice;
 
@@ -331,21 +333,26 @@ static void record_says_who_did_what_to_what(void **state)
     revoke.request = &id;
     revoke.lease = 12;
     revoke.reason = (ProtobufCBinaryData){10, (uint8_t *)"a\"b\\c\n\xff\xc3\xa9."};
-    line(&(struct record){&alice, "LeaseService/Revoke", &revoke.base, NULL, 0, GRPC_OK, NULL},
-         "{\"time\":\"1970-01-01T00:00:01.000Z\",\"principal\":\"user:alice\",\"name\":\"alice\","
-         "\"method\":\"LeaseService/Revoke\",\"lease\":12,\"outcome\":\"OK\",\"request\":\"01ff\","
-         "\"reason\":\"a\\\"b\\\\c\\u000a\\ufffd\xc3\xa9.\"}\n");
+    line(
+        &(struct record){&alice, "LeaseService/Revoke", &revoke.base, NULL, 0, GRPC_OK, NULL, NULL},
+        "{\"time\":\"1970-01-01T00:00:01.000Z\",\"principal\":\"user:alice\",\"name\":\"alice\","
+        "\"method\":\"LeaseService/Revoke\",\"lease\":12,\"outcome\":\"OK\",\"request\":\"01ff\","
+        "\"reason\":\"a\\\"b\\\\c\\u000a\\ufffd\xc3\xa9.\"}\n");
     line(&(struct record){&alice, "NodeService/Drain", NULL, NULL, 0, GRPC_PERMISSION_DENIED,
-                          "not permitted"},
+                          "not permitted", NULL},
          "{\"time\":\"1970-01-01T00:00:01.000Z\",\"principal\":\"user:alice\",\"name\":\"alice\","
          "\"method\":\"NodeService/Drain\",\"outcome\":\"PERMISSION_DENIED\","
          "\"message\":\"not permitted\"}\n");
     for (size_t i = 0; i < 20; i++)
         leases[i] = i + 1;
-    line(&(struct record){&alice, "LeaseService/Acquire", NULL, leases, 20, -1, NULL},
+    line(&(struct record){&alice, "LeaseService/Acquire", NULL, leases, 20, -1, NULL, NULL},
          "{\"time\":\"1970-01-01T00:00:01.000Z\",\"principal\":\"user:alice\",\"name\":\"alice\","
          "\"method\":\"LeaseService/Acquire\",\"leases\":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16],"
          "\"more_leases\":4,\"outcome\":\"LEFT\"}\n");
+    line(&(struct record){&alice, "NodeService/Enroll", NULL, NULL, 0, GRPC_OK, NULL, &made},
+         "{\"time\":\"1970-01-01T00:00:01.000Z\",\"principal\":\"user:alice\",\"name\":\"alice\","
+         "\"method\":\"NodeService/"
+         "Enroll\",\"node\":\"n1\",\"serial\":\"4a01\",\"outcome\":\"OK\"}\n");
 }
 
 static unsigned occurrences(const char *text, const char *wanted)
@@ -429,7 +436,7 @@ static void record_of_long_words_is_cut_short(void **state)
     recorder_init(&recorder);
     text = recorder_line(&recorder,
                          &(struct record){&alice, "LeaseService/Revoke", &revoke.base, NULL, 0,
-                                          GRPC_INVALID_ARGUMENT, "too long"},
+                                          GRPC_INVALID_ARGUMENT, "too long", NULL},
                          1000);
     assert_non_null(text);
     assert_in_range(strlen(text), 512, 1024);
