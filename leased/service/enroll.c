@@ -216,7 +216,20 @@ static void spend(struct service *service, struct service_request *request,
     service_propose_for(service, request, &command, spent);
 }
 
-/* A node's own certificate is worth a newer one. */
+/* Of whom an administrator has said that it is off, or is none of ours any more, somebody else may have the certificate. */
+static bool is_registered(struct service *service, struct service_request *request)
+{
+    const char *name = request->principal.name;
+    const struct fsm_node *node = fsm_node(service_fsm(service), name);
+
+    if (node && node->state != NODE_FENCED)
+        return true;
+    service_refuse(request, FSM_PRECONDITION, "node %s is %s: no session, no newer certificate",
+                   name, node ? "fenced" : "not registered");
+    return false;
+}
+
+/* A node's own certificate is worth a newer one, while it is a node. */
 static void renew(struct service *service, struct service_request *request,
                   const struct cert_request *asked)
 {
@@ -226,7 +239,7 @@ static void renew(struct service *service, struct service_request *request,
         strcmp(caller->name, cert_request_identity(asked)->name) != 0)
         service_refuse(request, -EACCES, "csr: names node %s, which you are not",
                        cert_request_identity(asked)->name);
-    else
+    else if (is_registered(service, request))
         sign(service, request, asked);
 }
 

@@ -159,12 +159,38 @@ class Enrolment(EnrollTest):
         client = self.leased.secure_client(self.certs.issue("node", "n1"))
         self.addCleanup(client.close)
         m = client.m["node"]
-        self.assertTrue(client.node.Enroll(m.EnrollRequest(csr=self.csr("xce://node/n1")), timeout=5).certificate)
+        renew = lambda: client.node.Enroll(m.EnrollRequest(csr=self.csr("xce://node/n1")), timeout=5).certificate
+        self.assertEqual(self.refused("FAILED_PRECONDITION", renew), "node n1 is not registered: no session, no newer certificate")
+        peer.Node(client, "n1").wait(lambda n: n.welcome, what="welcome").close()
+        self.assertTrue(renew())
         self.refused("PERMISSION_DENIED", lambda: client.node.Enroll(m.EnrollRequest(csr=self.csr("xce://node/n2")),
                                                                      timeout=5))
         self.refused("PERMISSION_DENIED", lambda: client.node.Token(
             client.request(m.TokenRequest(node=b"n1", hash=os.urandom(32))), timeout=5))
         self.refused("PERMISSION_DENIED", self.enroll, b"", self.csr("xce://node/n1"))
+
+    def test_node_that_is_fenced_or_forgotten_does_not_renew(self):
+        client = self.leased.secure_client(self.certs.issue("node", "n1"))
+        self.addCleanup(client.close)
+        m = client.m["node"]
+        renew = lambda: client.node.Enroll(m.EnrollRequest(csr=self.csr("xce://node/n1")), timeout=5).certificate
+        ctl = lambda *args: self.certs.ctl("--server", "unix:" + self.leased.socket, "node", *args, "n1", "--reason", "gone")
+
+        def session(boot):
+            peer.Node(client, "n1", boot=boot * 32).wait(lambda n: n.welcome, what="welcome").close()
+
+        def fence():
+            peer.until(lambda: self.states()["n1"][0] == 4, what="n1 to be lost", seconds=20)
+            ctl("fence")
+
+        session("a")
+        fence()
+        self.assertEqual(self.refused("FAILED_PRECONDITION", renew), "node n1 is fenced: no session, no newer certificate")
+        session("b")
+        self.assertTrue(renew(), "it came back")
+        fence()
+        ctl("forget")
+        self.assertIn("is not registered", self.refused("FAILED_PRECONDITION", renew))
 
     def test_stranger_may_enrol_and_nothing_else(self):
         """Who comes by the protocol of enrolment shows no certificate: one method, with a token."""
@@ -396,6 +422,8 @@ class AnotherCa(EnrollTest):
         with open(self.leased.conf, "w") as f:
             f.write(text.replace("CAKey = %s/ca.key" % self.old.ca, "CAKey = " + self.key))
         self.reload("configuration read again")
+        node = peer.Node(self.client, "n1").wait(lambda n: n.welcome, what="welcome")
+        self.addCleanup(node.close)
 
     def trust(self, *cas):
         with open(self.trusted + ".new", "w") as f:
