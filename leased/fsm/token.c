@@ -7,6 +7,8 @@
 #include "leased/fsm/apply.h"
 
 #define TOKEN_TTL_MAX_MS (INT64_C(30) * 24 * 3600 * 1000)
+/* The answer to who spent it may be lost: so long he may ask again. */
+#define TOKEN_AGAIN_MS (INT64_C(10) * 60 * 1000)
 /* Of a token in a snapshot, at least. */
 #define TOKEN_BYTES (2 * FSM_TOKEN_HASH + 4 + 1 + 8 + 1)
 
@@ -108,6 +110,8 @@ void apply_enroll(struct fsm *fsm, const Xce__V1__Command *command, struct fsm_o
         return;
     }
     token = find(fsm, cmd->hash.data);
+    if (!token->spent && token->end_ms > fsm->now_ms + TOKEN_AGAIN_MS)
+        token->end_ms = fsm->now_ms + TOKEN_AGAIN_MS;
     token->spent = true;
     memcpy(token->key, cmd->key.data, FSM_TOKEN_HASH);
 }

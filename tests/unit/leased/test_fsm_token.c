@@ -98,6 +98,20 @@ static void token_ends(void **state)
     assert_int_equal(make("n2", 1, HOUR_MS), FSM_EXISTS);
 }
 
+/* The answer may be lost, and is asked for again at once; later it is somebody else who asks. */
+static void token_that_was_spent_ends_soon(void **state)
+{
+    (void)state;
+    assert_int_equal(make("n1", 1, 24 * HOUR_MS), FSM_OK);
+    kit_elapse(&kit, HOUR_MS);
+    assert_int_equal(spend("n1", 1, 7), FSM_OK);
+    kit_elapse(&kit, 9 * 60000);
+    assert_int_equal(spend("n1", 1, 7), FSM_OK);
+    kit_elapse(&kit, 60000 + 1);
+    assert_false(fsm_token_good(kit.fsm, kit.now_ms, hash_of(1), hash_of(7), "n1"));
+    assert_int_equal(spend("n1", 1, 7), FSM_NOT_FOUND);
+}
+
 static void token_that_can_not_be_is_refused(void **state)
 {
     char long_name[80];
@@ -131,6 +145,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         T(token_is_good_for_one_key),
         T(token_ends),
+        T(token_that_was_spent_ends_soon),
         T(token_that_can_not_be_is_refused),
         T(tokens_are_bounded),
     };
