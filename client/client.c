@@ -21,9 +21,9 @@ enum {
     SILENT_MS = 1000,
     /* One that was lost so long ago may be back. */
     LOST_MS = 10000,
-    /* leased remembers an id for ten minutes at least: a time that was right a minute ago is not too old for it, however
-     * long this client has been idle before. */
-    FRESH_MS = 60 * 1000,
+    /* A grant whose time is older than the oldest answer that leased still knows is refused. At the highest rates the
+     * table of answers is full after five seconds: this, and the time that a call is under way, is less. */
+    FRESH_MS = 2000,
 };
 
 static int64_t pick(int64_t asked, int64_t configured)

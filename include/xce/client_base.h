@@ -91,8 +91,9 @@ XCE_API void xce_free(void *result);
 #define XCE_REQUEST_ID_MIN 16
 #define XCE_REQUEST_ID_MAX 64
 
-/* The same id again, from the same user, gets the same answer for at least ten minutes; with another content it is
- * XCE_INVALID. issued_ms lets leased refuse a copy that comes so late that the id is forgotten (XCE_PRECONDITION). */
+/* The same id again, from the same user, gets the same answer for ten minutes, less when tens of thousands a
+ * second come; with another content it is XCE_INVALID. Make it right before the call: issued_ms lets leased
+ * refuse a copy that comes so late that the id is forgotten (XCE_PRECONDITION). */
 struct xce_request {
     uint8_t id[XCE_REQUEST_ID_MAX];
     size_t id_len;     /* XCE_REQUEST_ID_MIN to XCE_REQUEST_ID_MAX bytes of any value */

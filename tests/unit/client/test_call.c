@@ -15,6 +15,7 @@
 
 #include <cmocka.h>
 
+#include "client/client.h"
 #include "common/clock.h"
 #include "common/mem.h"
 #include "tests/lib/tmp.h"
@@ -358,6 +359,26 @@ static void call_time_is_asked_for_again_when_the_server_was_lost(void **state)
     assert_int_equal(one_id(f->server, KIT_LISTED_MS), 1);
 }
 
+/* At high rates answers are kept for seconds: an older time might be too old for a request that nobody has seen. */
+static void call_time_is_asked_for_again_when_it_is_old(void **state)
+{
+    struct fixture *f = *state;
+    struct fake_rule rules[] = {kit_rule(f, "List", FAKE_ANSWER),
+                                kit_rule(f, "Acquire", FAKE_ANSWER)};
+    struct xce_request request;
+    struct xce_leases *leases;
+
+    f->server = fake_start(f->path, rules, 2);
+    kit_client(f, f->address, 5000, 300);
+    assert_int_equal(acquire(f, NULL, &leases), XCE_OK);
+    xce_free(leases);
+    assert_int_equal(xce_request_new(f->client, NULL, &request), XCE_OK);
+    assert_int_equal(request.issued_ms, 5000);
+    f->client->cluster_seen_ms -= 2500; /* it has been idle */
+    assert_int_equal(xce_request_new(f->client, NULL, &request), XCE_OK);
+    assert_int_equal(request.issued_ms, KIT_LISTED_MS);
+}
+
 /* Nor does what nobody has confirmed tell the time. */
 static void call_that_is_stale_tells_no_time(void **state)
 {
@@ -691,6 +712,7 @@ int main(void)
         TEST(call_a_definite_answer_is_not_repeated),
         TEST(call_time_is_asked_for_once),
         TEST(call_time_is_asked_for_again_when_the_server_was_lost),
+        TEST(call_time_is_asked_for_again_when_it_is_old),
         TEST(call_that_is_stale_tells_no_time),
         TEST(call_bad_request_ids_are_refused_here),
         TEST(call_that_is_given_up_ends_at_once),
