@@ -11,6 +11,7 @@
 #include "client/result.h"
 #include "common/err.h"
 #include "common/pb.h"
+#include "xce/v1/rbac.pb-c.h"
 
 enum {
     ID_BYTES = 16,
@@ -170,7 +171,7 @@ static void time_answered(const struct call_end *end, void *arg)
 {
     struct xce_op *op = arg;
     struct xce_client *client = op->client;
-    Xce__V1__ListLeasesReply *reply;
+    Xce__V1__CheckReply *reply;
     int code = end->code;
 
     op->call = NULL;
@@ -178,28 +179,32 @@ static void time_answered(const struct call_end *end, void *arg)
         finish(op, client_fail(client, code, "%s", end->message));
         return;
     }
-    reply = xce__v1__list_leases_reply__unpack(NULL, end->reply_len, end->reply);
-    if (!reply) {
-        finish(op, client_fail(client, XCE_FAILED, "the server's answer is no list of leases"));
+    reply = xce__v1__check_reply__unpack(NULL, end->reply_len, end->reply);
+    if (!reply || !reply->info) {
+        if (reply)
+            xce__v1__check_reply__free_unpacked(reply, NULL);
+        finish(op, client_fail(client, XCE_FAILED, "the server's answer bears no cluster time"));
         return;
     }
-    client_saw_time(client, reply->now_ms);
-    xce__v1__list_leases_reply__free_unpacked(reply, NULL);
+    client_saw_info(client, reply->info);
+    xce__v1__check_reply__free_unpacked(reply, NULL);
     code = op->spec.kind == OP_ID ? make_id(client, op->result) : go(op);
     if (code != XCE_OK || op->spec.kind == OP_ID)
         finish(op, code);
 }
 
-/* A list of one lease: the cheap call that everybody may make and whose reply bears the cluster time. */
+/* Whether we may acquire: the cheap call that everybody may make and whose reply bears the cluster time. */
 static int ask_time(struct xce_op *op)
 {
-    struct call_spec spec = {.path = "/xce.v1.LeaseService/List"};
-    Xce__V1__ListLeasesRequest request = XCE__V1__LIST_LEASES_REQUEST__INIT;
-    uint8_t bytes[16];
+    static const char method[] = "LeaseService/Acquire";
+    struct call_spec spec = {.path = "/xce.v1.RbacService/Check"};
+    Xce__V1__CheckRequest request = XCE__V1__CHECK_REQUEST__INIT;
+    uint8_t bytes[64];
 
-    request.page_size = 1;
+    request.method.data = (uint8_t *)(uintptr_t)method;
+    request.method.len = sizeof method - 1;
     spec.request = bytes;
-    spec.request_len = xce__v1__list_leases_request__pack(&request, bytes);
+    spec.request_len = xce__v1__check_request__pack(&request, bytes);
     return start_call(op, &spec, time_answered);
 }
 

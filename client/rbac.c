@@ -227,7 +227,7 @@ static int take_check(struct xce_client *client, const ProtobufCMessage *message
 {
     const Xce__V1__CheckReply *reply = (const Xce__V1__CheckReply *)message;
 
-    (void)client;
+    client_saw_info(client, reply->info);
     *(struct xce_decision *)result = (struct xce_decision){
         .allowed = reply->allowed,
         .scope = (int)reply->scope,

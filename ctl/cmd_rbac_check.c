@@ -70,6 +70,8 @@ static int print(struct ctl *ctl, const struct xce_decision *decision)
         printf("%s", decision->allowed ? "yes" : "no");
         if (decision->scope == XCE_SCOPE_NONE)
             printf(": no role gives this method\n");
+        else if (!*decision->subject)
+            printf(": everybody may ask about himself\n");
         else
             printf(": %s has role %s, which gives %s = %s\n", decision->subject, decision->role,
                    decision->right, xce_scope_word(decision->scope));

@@ -205,6 +205,9 @@ void policy_explain(const Xce__V1__Rules *rules, const struct principal *princip
     }
     if (!rules)
         rules = policy_defaults();
+    if (!strcmp(method, METHODS_OF_ALL_USERS) &&
+        (principal->kind == PRINCIPAL_LOCAL || principal->kind == PRINCIPAL_USER))
+        offer(&search, SCOPE_OWN, "", 0, method, strlen(method));
     for (size_t k = 0; k < rules->n_bindings; k++)
         if (applies(rules->bindings[k], principal))
             offer_binding(&search, rules, rules->bindings[k]);

@@ -13,6 +13,10 @@
 /* The one that somebody may call who has no certificate yet: what he shows is a token. */
 #define METHODS_OF_STRANGERS "NodeService/Enroll"
 
+/* The one that every user may call, about himself, whatever the rules say: so he learns what he may, and the cluster time, which a
+ * request id of LeaseService/Acquire bears. */
+#define METHODS_OF_ALL_USERS "RbacService/Check"
+
 enum policy_scope {
     SCOPE_NONE = 0, /* may not call it */
     SCOPE_OWN = 1,  /* sees and changes what is his own; the rest looks absent */

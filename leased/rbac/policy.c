@@ -169,10 +169,18 @@ static uint8_t granted(const struct policy *policy, Xce__V1__Subject subject, co
     return SCOPE_NONE;
 }
 
+/* What no rules are needed for. */
+static uint8_t given(size_t method)
+{
+    return !strcmp(methods_at(method)->name, METHODS_OF_ALL_USERS) ? SCOPE_OWN : SCOPE_NONE;
+}
+
 static uint8_t decide_local(const struct policy *policy, const struct principal *principal,
                             size_t method)
 {
-    uint8_t scope = granted(policy, XCE__V1__SUBJECT__SUBJECT_LOCAL, "*", method);
+    uint8_t scope = given(method);
+
+    widen(&scope, granted(policy, XCE__V1__SUBJECT__SUBJECT_LOCAL, "*", method));
 
     widen(&scope, granted(policy, XCE__V1__SUBJECT__SUBJECT_LOCAL, principal->name, method));
     return scope;
@@ -181,8 +189,9 @@ static uint8_t decide_local(const struct policy *policy, const struct principal 
 static uint8_t decide_user(const struct policy *policy, const struct principal *principal,
                            size_t method)
 {
-    uint8_t scope = granted(policy, XCE__V1__SUBJECT__SUBJECT_USER, "*", method);
+    uint8_t scope = given(method);
 
+    widen(&scope, granted(policy, XCE__V1__SUBJECT__SUBJECT_USER, "*", method));
     widen(&scope, granted(policy, XCE__V1__SUBJECT__SUBJECT_USER, principal->name, method));
     for (unsigned i = 0; i < principal->n_groups; i++)
         widen(&scope, granted(policy, XCE__V1__SUBJECT__SUBJECT_GROUP,

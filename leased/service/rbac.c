@@ -281,10 +281,18 @@ static bool is_self(const struct principal *principal, const ProtobufCBinaryData
     return owner->len == 0 || (owner->len == len && !memcmp(owner->data, principal->name, len));
 }
 
+/* What the answer rests on is not here: whoever asks about root or a node needs none. */
+static bool rules_missing(const struct service *service, const struct principal *principal,
+                          const char *method)
+{
+    return service_rules_awaited(service) && policy_is_by_rules(principal, method);
+}
+
 static void check(struct service *service, struct service_request *request)
 {
     const Xce__V1__CheckRequest *message = (const Xce__V1__CheckRequest *)request->message;
     Xce__V1__CheckReply reply = XCE__V1__CHECK_REPLY__INIT;
+    Xce__V1__ReplyInfo info;
     struct policy_reason reason;
     struct principal principal;
     char method[METHODS_MAX + 1];
@@ -299,7 +307,13 @@ static void check(struct service *service, struct service_request *request)
         service_refuse(request, -EINVAL, "%s", err.text);
         return;
     }
+    if (rules_missing(service, &principal, method)) {
+        service_refuse(request, -EAGAIN, "the rules of this cluster are not here yet");
+        return;
+    }
     policy_explain(rules_now(service), &principal, method, &reason);
+    service_reply_info(service, &info);
+    reply.info = &info;
     reply.scope = (Xce__V1__Scope)reason.scope;
     reply.allowed = reason.scope == SCOPE_ALL ||
                     (reason.scope == SCOPE_OWN && is_self(&principal, &message->owner));

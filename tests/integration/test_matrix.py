@@ -296,12 +296,15 @@ class MatrixTest(unittest.TestCase):
         def user_and_leases(method):
             return ALL if method.startswith("LeaseService/") else cls.table[method]["user"]
 
+        def nothing(method):  # but to ask about oneself
+            return OWN if method == "RbacService/Check" else NONE
+
         return [cls.local("root", ["admin"]), cls.local("games", ["admin"]), cls.local("bin", ["operator"]),
                 cls.local("sys", ["scheduler"]), cls.local("daemon", ["user"]), cls.local("lp", own_all),
-                cls.local("uucp", user_and_leases), cls.local("mail", []),
-                cls.remote("daemon", ["user"]), cls.remote("root", []), cls.remote("mail", []), cls.remote("ghost", own_all),
+                cls.local("uucp", user_and_leases), cls.local("mail", nothing),
+                cls.remote("daemon", ["user"]), cls.remote("root", nothing), cls.remote("mail", nothing), cls.remote("ghost", own_all),
                 cls.remote("olga", ["operator"], ["ops"]), cls.remote("slurm", ["scheduler"], ["x", "Job Control"]),
-                cls.remote("root", ["admin"], ["wheel"]), cls.remote("bin", []), cls.remote("lp", ["operator"], ["ops"]),
+                cls.remote("root", ["admin"], ["wheel"]), cls.remote("bin", nothing), cls.remote("lp", ["operator"], ["ops"]),
                 cls.remote("n2", ["node"], names=["URI:xce://node/n2"], node="n2"),
                 cls.remote("root", [], ["wheel"], names=["URI:xce://replica/r9"])]
 

@@ -214,6 +214,27 @@ class RbacTest(unittest.TestCase):
         about = self.m.CheckRequest(kind=3, name=b"alice", method=b"LeaseService/Get").SerializeToString()
         self.assertEqual(daemon.call("/xce.v1.RbacService/Check", about).code, "PERMISSION_DENIED")
 
+    def test_whoever_may_acquire_can(self):
+        """libxce asks for the cluster time first: by something that everybody may ask."""
+        self.client.create_pool()
+        self.node()
+        self.update(self.rules(roles=[("taker", ("LeaseService/Acquire", OWN))], bindings=[(LOCAL, "daemon", "taker")]))
+
+        def ctl(*words):
+            run = subprocess.run(["setpriv", "--reuid=daemon", "--regid=daemon", "--clear-groups", LEASECTL, "--server",
+                                  "unix:" + self.leased.socket, *words], capture_output=True, text=True, timeout=30)
+            return run.returncode, run.stdout + run.stderr
+
+        self.assertEqual(ctl("acquire", "--nodes", "n1", "--job", "mine")[0], 0)
+        self.assertEqual(ctl("rbac", "check", "self", "LeaseService/Acquire")[0], 0)
+        self.assertEqual(ctl("rbac", "check", "self", "LeaseService/List")[0], 3)
+        self.assertEqual(ctl("list")[0], 3)
+        self.update(self.m.Rules())
+        code, said = ctl("rbac", "check", "self", "RbacService/Check")
+        self.assertEqual((code, said), (0, "yes: everybody may ask about himself\n"))
+        self.assertEqual(ctl("acquire", "--nodes", "n1", "--job", "mine")[0], 3)
+        self.assertEqual(ctl("rbac", "check", "user:alice", "LeaseService/Acquire")[0], 3)
+
 
 LEASECTL = os.path.join(peer.BUILD, "ctl/leasectl")
 RULES = """# rules of a test

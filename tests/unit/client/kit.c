@@ -9,6 +9,7 @@
 
 #include "tests/lib/tmp.h"
 #include "xce/v1/lease.pb-c.h"
+#include "xce/v1/rbac.pb-c.h"
 
 static void pack_replies(struct fixture *f)
 {
@@ -17,7 +18,8 @@ static void pack_replies(struct fixture *f)
     Xce__V1__ReplyInfo info = XCE__V1__REPLY_INFO__INIT;
     Xce__V1__LeaseReply reply = XCE__V1__LEASE_REPLY__INIT;
     Xce__V1__AcquireReply acquired = XCE__V1__ACQUIRE_REPLY__INIT;
-    Xce__V1__ListLeasesReply listed = XCE__V1__LIST_LEASES_REPLY__INIT;
+    Xce__V1__ReplyInfo before = XCE__V1__REPLY_INFO__INIT;
+    Xce__V1__CheckReply checked = XCE__V1__CHECK_REPLY__INIT;
 
     owner.name = (char *)"alice";
     owner.uid = 1000;
@@ -34,11 +36,12 @@ static void pack_replies(struct fixture *f)
     reply.lease = &lease;
     acquired.leases = leases;
     acquired.n_leases = 1;
-    listed.now_ms = KIT_LISTED_MS;
-    listed.revision = 98;
+    before.now_ms = KIT_CHECKED_MS;
+    before.revision = 98;
+    checked.info = &before;
     f->lease_len = xce__v1__lease_reply__pack(&reply, f->lease);
     f->acquired_len = xce__v1__acquire_reply__pack(&acquired, f->acquired);
-    f->listed_len = xce__v1__list_leases_reply__pack(&listed, f->listed);
+    f->checked_len = xce__v1__check_reply__pack(&checked, f->checked);
 }
 
 int kit_setup(void **state)
@@ -78,9 +81,9 @@ struct fake_rule kit_rule(const struct fixture *f, const char *method, enum fake
     if (!strcmp(method, "Acquire")) {
         rule.reply = f->acquired;
         rule.reply_len = f->acquired_len;
-    } else if (!strcmp(method, "List")) {
-        rule.reply = f->listed;
-        rule.reply_len = f->listed_len;
+    } else if (!strcmp(method, "Check")) {
+        rule.reply = f->checked;
+        rule.reply_len = f->checked_len;
     } else {
         rule.reply = f->lease;
         rule.reply_len = f->lease_len;

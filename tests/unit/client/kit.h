@@ -6,17 +6,17 @@
 #include "xce/client.h"
 
 /* Of the canned lease. */
-#define KIT_LEASE     7
-#define KIT_UID       2013265920
-#define KIT_LISTED_MS 4000 /* cluster time of the canned list */
+#define KIT_LEASE      7
+#define KIT_UID        2013265920
+#define KIT_CHECKED_MS 4000 /* cluster time of the canned check */
 
 struct fixture {
     const char *path;
     char address[160];
     struct fake_server *server;
     struct xce_client *client;
-    uint8_t lease[512], acquired[512], listed[64];
-    size_t lease_len, acquired_len, listed_len;
+    uint8_t lease[512], acquired[512], checked[64];
+    size_t lease_len, acquired_len, checked_len;
 };
 
 /* cmocka's fixture: nothing runs yet; what runs at the end is ended. */

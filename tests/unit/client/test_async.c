@@ -130,7 +130,7 @@ static void async_an_answer_comes_once_from_dispatch(void **state)
 static void async_a_grant_asks_for_the_time_first(void **state)
 {
     struct fixture *f = *state;
-    struct fake_rule rules[] = {kit_rule(f, "List", FAKE_ANSWER),
+    struct fake_rule rules[] = {kit_rule(f, "Check", FAKE_ANSWER),
                                 kit_rule(f, "Acquire", FAKE_ANSWER)};
     static struct fake_call calls[8];
     Xce__V1__AcquireRequest *request;
@@ -145,7 +145,7 @@ static void async_a_grant_asks_for_the_time_first(void **state)
     assert_int_equal(fake_calls(f->server, calls, 8), 2);
     request = xce__v1__acquire_request__unpack(NULL, calls[1].request_len, calls[1].request);
     assert_non_null(request);
-    assert_int_equal(request->request->issued_at_ms, KIT_LISTED_MS);
+    assert_int_equal(request->request->issued_at_ms, KIT_CHECKED_MS);
     assert_int_equal(request->request->id.len, told.request.id_len);
     assert_memory_equal(request->request->id.data, told.request.id, told.request.id_len);
     assert_int_equal(request->n_leases, 1);
@@ -440,7 +440,7 @@ static void got_id(struct xce_client *client, int code, void *result, void *arg)
 static void async_an_id_may_be_made_ahead(void **state)
 {
     struct fixture *f = *state;
-    struct fake_rule rules[] = {kit_rule(f, "List", FAKE_ANSWER)};
+    struct fake_rule rules[] = {kit_rule(f, "Check", FAKE_ANSWER)};
     struct told told = {0};
     struct xce_call call = call_of(&told, got_id, NULL);
 
@@ -449,7 +449,7 @@ static void async_an_id_may_be_made_ahead(void **state)
     assert_int_equal(xce_request_new(f->client, &call, NULL), XCE_OK);
     assert_int_equal(told.times, 0);
     serve_until(f->client, &told.times, 1);
-    assert_int_equal(told.request.issued_ms, KIT_LISTED_MS);
+    assert_int_equal(told.request.issued_ms, KIT_CHECKED_MS);
     assert_in_range(told.request.id_len, XCE_REQUEST_ID_MIN, XCE_REQUEST_ID_MAX);
 }
 

@@ -217,7 +217,7 @@ static size_t one_id(struct fake_server *server, int64_t issued_ms)
 static void call_unavailable_is_repeated_under_the_same_id(void **state)
 {
     struct fixture *f = *state;
-    struct fake_rule rules[] = {kit_rule(f, "List", FAKE_ANSWER),
+    struct fake_rule rules[] = {kit_rule(f, "Check", FAKE_ANSWER),
                                 kit_rule(f, "Acquire", FAKE_STATUS),
                                 kit_rule(f, "Acquire", FAKE_ANSWER)};
     struct xce_leases *leases;
@@ -231,14 +231,14 @@ static void call_unavailable_is_repeated_under_the_same_id(void **state)
     assert_int_equal(leases->n, 1);
     assert_int_equal(leases->revision, 99);
     xce_free(leases);
-    /* The time came from the list that was asked for first. */
+    /* The time came from the check that was made first. */
     assert_int_equal(one_id(f->server, 4000), 4);
 }
 
 static void call_a_server_that_dies_in_it_is_asked_again(void **state)
 {
     struct fixture *f = *state;
-    struct fake_rule dies[] = {kit_rule(f, "List", FAKE_ANSWER), kit_rule(f, "Acquire", FAKE_DIE)};
+    struct fake_rule dies[] = {kit_rule(f, "Check", FAKE_ANSWER), kit_rule(f, "Acquire", FAKE_DIE)};
     struct fake_rule answers[] = {kit_rule(f, "Acquire", FAKE_ANSWER)};
     struct xce_request before, request;
     struct xce_leases *leases;
@@ -282,7 +282,7 @@ static void *revive(void *arg)
 static void call_goes_on_with_the_successor(void **state)
 {
     struct fixture *f = *state;
-    struct fake_rule dies[] = {kit_rule(f, "List", FAKE_ANSWER), kit_rule(f, "Acquire", FAKE_DIE)};
+    struct fake_rule dies[] = {kit_rule(f, "Check", FAKE_ANSWER), kit_rule(f, "Acquire", FAKE_DIE)};
     struct fake_rule answers[] = {kit_rule(f, "Acquire", FAKE_ANSWER)};
     struct reviver reviver = {f, answers};
     struct xce_leases *leases;
@@ -300,7 +300,7 @@ static void call_goes_on_with_the_successor(void **state)
 static void call_a_definite_answer_is_not_repeated(void **state)
 {
     struct fixture *f = *state;
-    struct fake_rule rules[] = {kit_rule(f, "List", FAKE_ANSWER),
+    struct fake_rule rules[] = {kit_rule(f, "Check", FAKE_ANSWER),
                                 kit_rule(f, "Acquire", FAKE_STATUS)};
     struct xce_leases *leases;
 
@@ -317,7 +317,7 @@ static void call_time_is_asked_for_once(void **state)
 {
     static struct fake_call calls[FAKE_CALLS_MAX];
     struct fixture *f = *state;
-    struct fake_rule rules[] = {kit_rule(f, "List", FAKE_ANSWER),
+    struct fake_rule rules[] = {kit_rule(f, "Check", FAKE_ANSWER),
                                 kit_rule(f, "Acquire", FAKE_ANSWER)};
     struct xce_leases *leases;
 
@@ -328,7 +328,7 @@ static void call_time_is_asked_for_once(void **state)
         xce_free(leases);
     }
     assert_int_equal(fake_calls(f->server, calls, FAKE_CALLS_MAX), 4);
-    assert_string_equal(calls[0].method, "List");
+    assert_string_equal(calls[0].method, "Check");
     assert_string_equal(calls[1].method, "Acquire");
     assert_string_equal(calls[3].method, "Acquire");
 }
@@ -337,9 +337,9 @@ static void call_time_is_asked_for_once(void **state)
 static void call_time_is_asked_for_again_when_the_server_was_lost(void **state)
 {
     struct fixture *f = *state;
-    struct fake_rule dies[] = {kit_rule(f, "List", FAKE_ANSWER),
+    struct fake_rule dies[] = {kit_rule(f, "Check", FAKE_ANSWER),
                                kit_rule(f, "Acquire", FAKE_ANSWER), kit_rule(f, "Get", FAKE_DIE)};
-    struct fake_rule rules[] = {kit_rule(f, "List", FAKE_ANSWER),
+    struct fake_rule rules[] = {kit_rule(f, "Check", FAKE_ANSWER),
                                 kit_rule(f, "Acquire", FAKE_ANSWER)};
     struct xce_request request;
     struct xce_leases *leases;
@@ -356,14 +356,14 @@ static void call_time_is_asked_for_again_when_the_server_was_lost(void **state)
     f->server = fake_start(f->path, rules, 2);
     assert_int_equal(acquire(f, NULL, &leases), XCE_OK);
     xce_free(leases);
-    assert_int_equal(one_id(f->server, KIT_LISTED_MS), 1);
+    assert_int_equal(one_id(f->server, KIT_CHECKED_MS), 1);
 }
 
 /* At high rates answers are kept for seconds: an older time might be too old for a request that nobody has seen. */
 static void call_time_is_asked_for_again_when_it_is_old(void **state)
 {
     struct fixture *f = *state;
-    struct fake_rule rules[] = {kit_rule(f, "List", FAKE_ANSWER),
+    struct fake_rule rules[] = {kit_rule(f, "Check", FAKE_ANSWER),
                                 kit_rule(f, "Acquire", FAKE_ANSWER)};
     struct xce_request request;
     struct xce_leases *leases;
@@ -376,7 +376,7 @@ static void call_time_is_asked_for_again_when_it_is_old(void **state)
     assert_int_equal(request.issued_ms, 5000);
     f->client->cluster_seen_ms -= 2500; /* it has been idle */
     assert_int_equal(xce_request_new(f->client, NULL, &request), XCE_OK);
-    assert_int_equal(request.issued_ms, KIT_LISTED_MS);
+    assert_int_equal(request.issued_ms, KIT_CHECKED_MS);
 }
 
 /* Nor does what nobody has confirmed tell the time. */
@@ -384,7 +384,8 @@ static void call_that_is_stale_tells_no_time(void **state)
 {
     struct fixture *f = *state;
     Xce__V1__ListLeasesReply reply = XCE__V1__LIST_LEASES_REPLY__INIT;
-    struct fake_rule rules[] = {kit_rule(f, "List", FAKE_ANSWER), kit_rule(f, "List", FAKE_ANSWER)};
+    struct fake_rule rules[] = {kit_rule(f, "List", FAKE_ANSWER),
+                                kit_rule(f, "Check", FAKE_ANSWER)};
     struct xce_call call = {.stale = true};
     struct xce_lease_filter filter = {0};
     struct xce_request request;
@@ -401,7 +402,7 @@ static void call_that_is_stale_tells_no_time(void **state)
     assert_int_equal(xce_lease_list(f->client, &call, &filter, &leases), XCE_OK);
     xce_free(leases);
     assert_int_equal(xce_request_new(f->client, NULL, &request), XCE_OK);
-    assert_int_equal(request.issued_ms, KIT_LISTED_MS);
+    assert_int_equal(request.issued_ms, KIT_CHECKED_MS);
 }
 
 static void call_bad_request_ids_are_refused_here(void **state)
@@ -428,7 +429,7 @@ static bool at_the_third(void *arg)
 static void call_that_is_given_up_ends_at_once(void **state)
 {
     struct fixture *f = *state;
-    struct fake_rule rules[] = {kit_rule(f, "List", FAKE_ANSWER),
+    struct fake_rule rules[] = {kit_rule(f, "Check", FAKE_ANSWER),
                                 kit_rule(f, "Acquire", FAKE_HANG)};
     int asked = 0;
     struct xce_request made, request;
@@ -452,8 +453,8 @@ static void call_that_is_given_up_ends_at_once(void **state)
 static void call_a_silent_server_ends_at_the_deadline(void **state)
 {
     struct fixture *f = *state;
-    struct fake_rule rules[] = {kit_rule(f, "List", FAKE_ANSWER), kit_rule(f, "Acquire", FAKE_HANG),
-                                kit_rule(f, "Get", FAKE_HANG)};
+    struct fake_rule rules[] = {kit_rule(f, "Check", FAKE_ANSWER),
+                                kit_rule(f, "Acquire", FAKE_HANG), kit_rule(f, "Get", FAKE_HANG)};
     struct xce_request request;
     struct xce_leases *leases;
     struct xce_lease *lease;
