@@ -221,6 +221,8 @@ static void to_journal(const struct record *record)
 void recorder_init(struct recorder *recorder)
 {
     memset(recorder, 0, sizeof *recorder);
+    recorder->strangers = (struct log_limit){.interval_ms = RECORD_REFUSALS_MS,
+                                             .burst = RECORD_STRANGERS};
     for (size_t i = 0; i < RECORD_CALLERS; i++)
         recorder->refusals[i] = (struct log_limit){.interval_ms = RECORD_REFUSALS_MS,
                                                    .burst = RECORD_REFUSALS};
@@ -242,12 +244,14 @@ const char *recorder_line(struct recorder *recorder, const struct record *record
     return buf_error(&recorder->line) == 0 ? buf_str(&recorder->line) : NULL;
 }
 
-/* FNV-1a: who has which limit. */
-static struct log_limit *limit_of(struct recorder *recorder, const char *key)
+/* Who has which limit: by FNV-1a. */
+static struct log_limit *limit_of(struct recorder *recorder, const struct principal *who)
 {
     uint32_t hash = 2166136261u;
 
-    for (; *key; key++)
+    if (who->kind == PRINCIPAL_STRANGER)
+        return &recorder->strangers;
+    for (const char *key = who->key; *key; key++)
         hash = (hash ^ (uint8_t)*key) * 16777619u;
     return &recorder->refusals[hash % RECORD_CALLERS];
 }
@@ -260,7 +264,7 @@ static bool is_left_out(struct recorder *recorder, const struct record *record)
 
     return (record->status == GRPC_PERMISSION_DENIED ||
             (who->kind == PRINCIPAL_STRANGER && record->status != GRPC_OK)) &&
-           !log_limit_ok(limit_of(recorder, who->key), &held);
+           !log_limit_ok(limit_of(recorder, who), &held);
 }
 
 void record_call(struct recorder *recorder, const struct record *record)

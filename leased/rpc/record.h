@@ -11,8 +11,9 @@
 #include "common/text.h"
 #include "leased/rbac/principal.h"
 
-#define RECORD_CALLERS     64 /* limits of their own; more callers share them */
-#define RECORD_REFUSALS    20 /* lines of one caller in this time */
+#define RECORD_CALLERS     64  /* limits of their own; more callers share them */
+#define RECORD_REFUSALS    200 /* lines of one caller in this time */
+#define RECORD_STRANGERS   20  /* of all strangers */
 #define RECORD_REFUSALS_MS 60000
 
 struct audit;
@@ -34,7 +35,7 @@ struct record {
 struct recorder {
     struct audit *audit; /* borrowed; NULL = the journal alone */
     /* What one can have as many of as he likes: denials, and whatever a stranger is refused. */
-    struct log_limit refusals[RECORD_CALLERS];
+    struct log_limit refusals[RECORD_CALLERS], strangers;
     uint64_t left_out; /* lines, since the last that was written */
     struct buf line;
     int64_t time_ms;
