@@ -95,7 +95,7 @@ struct xce_question {
 struct xce_decision {
     bool allowed;
     int scope;           /* enum xce_scope: of the method */
-    const char *subject; /* of the binding that decided: "group:hpc", "root", "node"; "" = none, or none is needed */
+    const char *subject; /* of the binding that decided: "group:hpc", "root", "node"; "" = none */
     const char *role;
     const char *right; /* of the role: "LeaseService/Get" */
 };
