@@ -22,7 +22,7 @@ class Rights(replicas.Cluster):
     def replica(self, name, **how):
         """One that is stopped for a moment, and has not heard of the leader meanwhile, still knows him."""
         replica = super().replica(name, **how)
-        replica.set("Engine = raft\n", "Engine = raft\nElectionTimeout = 3s\n")
+        replica.set("Engine = raft\n", "Engine = raft\nElectionTimeout = 5s\n")
         return replica
 
     def setUp(self):
