@@ -95,10 +95,11 @@ static int revoke_node(struct ctl *ctl, struct ca_folder *folder, const char *no
     int status = ca_folder_revoke_node(ctl, folder, node, &n);
 
     if (status == EXIT_OK)
-        ctl_say(ctl,
-                "node %s: %zu certificates revoked. Bring %s/crl.pem to every replica. What leased "
-                "made for it is not in this folder, but in the audit files: --serial.",
-                node, n, folder->path);
+        ctl_say(
+            ctl,
+            "node %s: %zu certificate%s revoked. Bring %s/crl.pem to every replica. What leased "
+            "made for it is not in this folder, but in the audit files: --serial.",
+            node, n, n == 1 ? "" : "s", folder->path);
     return status;
 }
 

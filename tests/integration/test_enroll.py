@@ -334,6 +334,14 @@ class AnotherToken(EnrollTest):
     """A node that runs with a certificate which nobody takes any more comes back by a token that is brought to it."""
     crl = True
 
+    def begin_again(self):
+        """leased ends and starts; the old channel may not have noticed yet when it is used next."""
+        self.leased.kill()
+        self.leased.start()
+        self.client.close()
+        self.client = self.leased.client()
+        self.addCleanup(self.client.close)
+
     def comes_back(self, noded):
         was = self.certs.ctl("cert", "show", noded.pem)["serial"]
         token = self.token()
@@ -345,8 +353,7 @@ class AnotherToken(EnrollTest):
     def test_after_the_end(self):
         with open(self.leased.conf, "a") as f:
             f.write("NodeCertificate = 10s\n")
-        self.leased.stop()
-        self.leased.start()
+        self.begin_again()
         noded = self.noded(self.token(), more="Renew = no")
         peer.until(lambda: self.states().get("n1", (0, False))[1], what="n1 to have a session", seconds=20)
         peer.until(lambda: not self.states()["n1"][1], what="n1 to be cut", seconds=30)
@@ -363,8 +370,7 @@ class AnotherToken(EnrollTest):
         noded = self.noded(self.token())
         peer.until(lambda: self.states().get("n1", (0, False))[1], what="n1 to have a session", seconds=20)
         token = self.token()
-        self.leased.kill()
-        self.leased.start()
+        self.begin_again()
         peer.until(lambda: self.states().get("n1", (0, False))[1], what="n1 to be back", seconds=20)
         self.assertTrue(os.path.exists(token))
         self.assertEqual(noded.said().count("enrolled at"), 1)
