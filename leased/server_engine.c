@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/address.h"
 #include "common/err.h"
 #include "common/fsutil.h"
 #include "common/log.h"
@@ -143,6 +144,27 @@ static void put_single_aside(const struct server_engine *served)
                    served->single_path, served->kept_path);
 }
 
+/* Where the others look for us is what we were added as; to be told another address they need more than a setting. */
+static void compare_advertised(const struct server_engine *served)
+{
+    char own[ADDRESS_TEXT_BUF];
+    struct replica_status status;
+    struct address address;
+    struct err err;
+
+    if (!served->settings.advertise[0] ||
+        address_parse(served->settings.advertise, false, &address, &err) < 0)
+        return;
+    (void)address_format(&address, own);
+    replica_get_status(served->engine, &status);
+    for (size_t i = 0; i < status.n_members; i++)
+        if (status.members[i].id == status.id && strcmp(status.members[i].address, own) != 0)
+            log_warning(NULL,
+                        "leased.Advertise is %s, but the members' list has %s for this replica, "
+                        "and there the others look for it: remove it, and add it anew",
+                        own, status.members[i].address);
+}
+
 static int open_replica(struct server_engine *served, const struct engine_options *options,
                         struct fsm *fsm, const struct engine_hooks *hooks, bool takes_over)
 {
@@ -168,7 +190,10 @@ static int open_replica(struct server_engine *served, const struct engine_option
     if (!takes_over)
         put_single_aside(served);
     r = engine_open_raft(served->loop, &replica, options, fsm, hooks, &served->engine, why);
-    return r < 0 ? complain(r, why) : 0;
+    if (r < 0)
+        return complain(r, why);
+    compare_advertised(served);
+    return 0;
 }
 
 static int open_engine(struct server_engine *served, struct fsm *fsm,

@@ -201,6 +201,22 @@ static struct raft_list list_of(struct replica *replica)
     return (struct raft_list){&replica->raft.configuration, replica->identity.id, is_up, replica};
 }
 
+/* No change of the list gives a member another address: it is not as if there were nothing to do. */
+static bool is_elsewhere(const struct member_change *change, char why[static ENGINE_WHY_MAX])
+{
+    const struct raft_server *server = raft_list_find(&change->replica->raft.configuration,
+                                                      change->name);
+    char name[REPLICA_NAME_MAX + 1], address[REPLICA_ADDRESS_MAX + 1];
+
+    if (!server || server->id != change->id || strcmp(server->address, change->address) == 0 ||
+        !raft_address_split(server->address, name, address))
+        return false;
+    (void)snprintf(why, ENGINE_WHY_MAX,
+                   "%s is a member at %s: to move it, remove it, then add it with an empty state",
+                   name, address);
+    return true;
+}
+
 static void asked(int r, uint64_t id, const char *why, void *arg)
 {
     struct member_change *change = arg;
@@ -225,6 +241,10 @@ static void asked(int r, uint64_t id, const char *why, void *arg)
         return;
     }
     change->id = id;
+    if (is_elsewhere(change, text)) {
+        end_change(change, -EEXIST, text);
+        return;
+    }
     switch (raft_list_next(&replica->raft.configuration, id, change->name)) {
     case RAFT_LIST_OTHER:
         end_change(change, -EEXIST,

@@ -9,6 +9,7 @@ import unittest
 import grpc
 
 import certs
+import certs
 import peer
 import replicas
 
@@ -174,6 +175,28 @@ class Cluster(replicas.Cluster):
         leader.ctl("cluster", "add", lost.name, "--address", lost.address)
         self.equal()
         self.assertEqual(lost.status()["self"], lost.name)
+
+    def test_a_member_is_not_moved_by_adding_it(self):
+        self.form()
+        leader = self.leader()
+        moved = [r for r in self.replicas if r is not leader][0]
+        old, port = moved.address, certs.free_port()
+        again = ("cluster", "add", moved.name, "--address")
+        self.assertEqual(len(leader.ctl(*again, old)["members"]), 3)  # an answer may have been lost
+        moved.stop()
+        moved.set("Listen = %s\n" % old, "Listen = localhost:%d\nAdvertise = localhost:%d\n" % (port, port))
+        moved.port = port
+        moved.start()
+        self.assertIn("Advertise is %s, but the members' list has %s" % (moved.address, old), moved.said())
+        said = leader.ctl(*again, moved.address, status=1)["error"]
+        self.assertIn("is a member at " + old, said["message"])
+        leader.ctl("cluster", "remove", moved.name)
+        moved.stop()
+        shutil.rmtree(moved.state)
+        moved.start()
+        leader.ctl(*again, moved.address)
+        self.equal()
+        self.assertEqual(moved.status()["self"], moved.name)
 
     def test_no_cluster_begins_beside_the_history_of_a_lost_one(self):
         only, = self.form(1)
