@@ -165,10 +165,7 @@ static int make_request(struct ctl *ctl, const char *text, const struct xce_call
 
 static int told_failure(struct ctl *ctl, int code, const struct xce_request *request)
 {
-    struct xce_request seen;
-
-    xce_client_request(ctl->client, &seen);
-    if ((code != XCE_TIMEOUT && code != XCE_UNREACHABLE && code != XCE_CANCELLED) || !seen.id_len)
+    if (!ctl_may_be_done(ctl, code))
         return ctl_failed(ctl, code);
     return ctl_fail(ctl, code,
                     "%s; it may have been done: to be sure, repeat it with --request-id %.*s@%lld",

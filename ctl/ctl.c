@@ -148,17 +148,28 @@ int ctl_failed(struct ctl *ctl, int code)
     return ctl_exit(code);
 }
 
+bool ctl_may_be_done(const struct ctl *ctl, int code)
+{
+    struct xce_request seen;
+
+    xce_client_request(ctl->client, &seen);
+    return seen.id_len && (code == XCE_TIMEOUT || code == XCE_UNREACHABLE ||
+                           code == XCE_CANCELLED || code == XCE_FAILED);
+}
+
+const char *ctl_told(const struct ctl *ctl, int code, char ret[static CTL_TOLD_MAX])
+{
+    (void)snprintf(ret, CTL_TOLD_MAX, "%s%s", xce_client_message(ctl->client),
+                   ctl_may_be_done(ctl, code) ? "; it may have been done: repeating it does no harm"
+                                              : "");
+    return ret;
+}
+
 int ctl_failed_change(struct ctl *ctl, int code)
 {
-    char text[MESSAGE_MAX];
-    struct xce_request request;
+    char text[CTL_TOLD_MAX];
 
-    xce_client_request(ctl->client, &request);
-    if ((code != XCE_TIMEOUT && code != XCE_UNREACHABLE) || !request.id_len)
-        return ctl_failed(ctl, code);
-    snprintf(text, sizeof text, "%s; it may have been done: repeating it does no harm",
-             xce_client_message(ctl->client));
-    print_error(ctl, code, text);
+    print_error(ctl, code, ctl_told(ctl, code, text));
     return ctl_exit(code);
 }
 

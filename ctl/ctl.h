@@ -63,7 +63,12 @@ int ctl_fail(struct ctl *ctl, int code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* What the client says about the call that just failed with code. */
 int ctl_failed(struct ctl *ctl, int code);
-/* Of a change that may be repeated: a deadline leaves its outcome open, so say that. */
+/* Whether the change that just failed with code may have been done: a server may have seen it, and has not refused it. */
+bool ctl_may_be_done(const struct ctl *ctl, int code);
+/* What the client says about a change that may be repeated, and that it may have been done if that is so. */
+#define CTL_TOLD_MAX (XCE_MESSAGE_MAX + 64)
+const char *ctl_told(const struct ctl *ctl, int code, char ret[static CTL_TOLD_MAX]);
+/* Say that, and give the exit status for it. */
 int ctl_failed_change(struct ctl *ctl, int code);
 
 /* The exit status of an enum xce_code. */

@@ -22,18 +22,19 @@ struct result {
 static void failed(struct result *result, const char *node, int code)
 {
     struct ctl *ctl = result->ctl;
+    char text[CTL_TOLD_MAX];
     struct json *error;
 
     if (result->status == EXIT_OK)
         result->status = ctl_exit(code);
     if (!result->errors) {
-        (void)ctl_fail(ctl, code, "%s: %s", node, xce_client_message(ctl->client));
+        (void)ctl_fail(ctl, code, "%s: %s", node, ctl_told(ctl, code, text));
         return;
     }
     error = json_new_object();
     json_set_string(error, "node", node);
     json_set_string(error, "code", xce_code_name(code));
-    json_set_string(error, "message", xce_client_message(ctl->client));
+    json_set_string(error, "message", ctl_told(ctl, code, text));
     json_append(result->errors, error);
 }
 

@@ -1,13 +1,16 @@
 #!/usr/bin/python3
 """leasectl against a real leased: every verb, its JSON, its exit statuses, and what becomes of it when leased dies."""
+import concurrent.futures
 import contextlib
 import json
 import os
 import re
+import shutil
 import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 
@@ -585,6 +588,48 @@ class LeasectlTest(unittest.TestCase):
                 self.assertEqual(run.stdout, "")
             if status and "2>&-" not in closed:
                 self.assertIn("stdout: Bad file descriptor", run.stderr)
+
+
+class Broken(peer.grpc.GenericRpcHandler):
+    """A server that tells the time, and else fails behind the request in a way that says nothing of what was done."""
+
+    def __init__(self, code):
+        self.code, self.asked = code, []
+
+    def service(self, call):
+        def answer(_, context):
+            self.asked.append(call.method)
+            if call.method.endswith("/Check"):
+                rbac = peer.messages()["rbac"]
+                reply = rbac.CheckReply(allowed=True)
+                reply.info.now_ms = 5000
+                return reply.SerializeToString()
+            return context.abort(self.code, "it broke")
+
+        return peer.grpc.unary_unary_rpc_method_handler(answer)
+
+
+class BrokenServerTest(unittest.TestCase):
+    def test_what_may_have_been_done_is_said_to_be_so(self):
+        folder = tempfile.mkdtemp(prefix="xce-broken.")
+        self.addCleanup(shutil.rmtree, folder)
+        for code in ("INTERNAL", "UNKNOWN", "DATA_LOSS"):
+            server = peer.grpc.server(concurrent.futures.ThreadPoolExecutor(2))
+            broken = Broken(peer.grpc.StatusCode[code])
+            server.add_generic_rpc_handlers((broken,))
+            address = "unix:%s/%s" % (folder, code)
+            server.add_insecure_port(address)
+            server.start()
+            self.addCleanup(server.stop, None)
+            for words, says in ((("acquire", "--nodes", "n1"), "to be sure, repeat it with --request-id "),
+                                (("cluster", "remove", "c1"), "repeating it does no harm"),
+                                (("node", "drain", "n1", "--reason", "x"), "repeating it does no harm")):
+                run = subprocess.run([LEASECTL, "--server", address, "--timeout", "5s", *words], capture_output=True, text=True,
+                                     timeout=30)
+                self.assertEqual(run.returncode, 1, run.stderr)
+                self.assertIn("it broke; it may have been done: " + says, run.stderr, (code, words, broken.asked))
+            run = subprocess.run([LEASECTL, "--server", address, "list"], capture_output=True, text=True, timeout=30)
+            self.assertNotIn("may have been", run.stderr, "a read does nothing")
 
 
 if __name__ == "__main__":
