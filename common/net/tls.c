@@ -99,17 +99,24 @@ static int take_cas(const char *pem, size_t len, struct tls_context *context, st
 
 /* ---- revocation lists ---- */
 
+static bool has_signed(const X509 *ca, X509_CRL *crl)
+{
+    bool has = X509_NAME_cmp(X509_get_subject_name(ca), X509_CRL_get_issuer(crl)) == 0 &&
+               X509_CRL_verify(crl, X509_get0_pubkey(ca)) == 1;
+
+    (void)cert_crypto_why();
+    return has;
+}
+
 /* The CA of the store that has signed the list; NULL = none. */
 static X509 *issuer_of(STACK_OF(X509_OBJECT) * objects, X509_CRL *crl)
 {
     for (int i = 0; i < sk_X509_OBJECT_num(objects); i++) {
         X509 *ca = X509_OBJECT_get0_X509(sk_X509_OBJECT_value(objects, i));
 
-        if (ca && X509_NAME_cmp(X509_get_subject_name(ca), X509_CRL_get_issuer(crl)) == 0 &&
-            X509_CRL_verify(crl, X509_get0_pubkey(ca)) == 1)
+        if (ca && has_signed(ca, crl))
             return ca;
     }
-    (void)cert_crypto_why();
     return NULL;
 }
 
@@ -155,10 +162,10 @@ static int check_crl(STACK_OF(X509_OBJECT) * objects, X509_CRL *crl, struct err 
     return 0;
 }
 
-static bool has_list(STACK_OF(X509_OBJECT) * objects, STACK_OF(X509_CRL) * crls, const X509 *ca)
+static bool has_list(STACK_OF(X509_CRL) * crls, const X509 *ca)
 {
     for (int i = 0; i < sk_X509_CRL_num(crls); i++)
-        if (issuer_of(objects, sk_X509_CRL_value(crls, i)) == ca)
+        if (has_signed(ca, sk_X509_CRL_value(crls, i)))
             return true;
     return false;
 }
@@ -174,7 +181,7 @@ static int check_crls(struct tls_context *context, STACK_OF(X509_CRL) * crls, st
     for (int i = 0; r == 0 && i < sk_X509_OBJECT_num(objects); i++) {
         const X509 *ca = X509_OBJECT_get0_X509(sk_X509_OBJECT_value(objects, i));
 
-        if (ca && !has_list(objects, crls, ca))
+        if (ca && !has_list(crls, ca))
             r = err_set(err, -EINVAL,
                         "holds no list of the CA %s, whose certificates would all "
                         "be refused",

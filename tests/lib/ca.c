@@ -133,6 +133,21 @@ const char *ca_file(const struct ca *ca)
     return ca->above ? ca_file(ca->above) : ca->file;
 }
 
+const char *ca_again(struct ca *ca)
+{
+    X509 *again = X509_dup(ca->own);
+    BIO *bio = BIO_new(BIO_s_mem());
+    const char *path = path_of(ca, "again", "pem");
+
+    must(again && bio && ASN1_INTEGER_set(X509_get_serialNumber(again), ++ca->serial) == 1 &&
+             X509_sign(again, ca->above ? ca->above->key : ca->key, EVP_sha256()) > 0 &&
+             PEM_write_bio_X509(bio, again) == 1,
+         "again");
+    write_pem(path, bio, 0644);
+    X509_free(again);
+    return path;
+}
+
 static void add_uri(GENERAL_NAMES *names, const char *uri, size_t len)
 {
     GENERAL_NAME *general = GENERAL_NAME_new();

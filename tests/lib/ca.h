@@ -33,6 +33,9 @@ void ca_free(struct ca *ca);
 /* Its own certificate (of the root, for an intermediate). */
 const char *ca_file(const struct ca *ca);
 
+/* Its own certificate once more, of the same name and key. */
+const char *ca_again(struct ca *ca);
+
 /* Make certificate (with intermediates) and key; crl as ca_crl gave it last, NULL before. Paths live until the process
  * ends. name: of the files, made anew each time it is used. */
 struct tls_files ca_issue(struct ca *ca, const char *name, const struct ca_spec *spec);

@@ -631,6 +631,7 @@ static void lists_that_could_be_another_cas_are_refused(void **state)
     struct tls_kit *f = *state;
     struct ca *same = ca_new("the CA"), *other = ca_new("another CA");
     struct tls_files files = ca_replica(other, "a");
+    struct err err = {{0}};
 
     files.ca = joined("two.pem", ca_file(f->ca), ca_file(other));
     files.crl = joined("two.crl", ca_crl(f->ca, 0, 0), ca_crl(other, 0, 0));
@@ -645,6 +646,12 @@ static void lists_that_could_be_another_cas_are_refused(void **state)
     files.crl = joined("four.crl", joined("two.crl", ca_crl(f->ca, 0, 0), ca_crl(other, 0, 0)),
                        ca_crl(f->ca, 0, 0));
     assert_int_equal(tls_files_check(&files, 0, NULL, NULL), 0);
+    /* Nor is one list for two certificates of one CA. */
+    files = ca_replica(f->ca, "a");
+    files.ca = joined("two.pem", ca_file(f->ca), ca_again(f->ca));
+    files.crl = ca_crl(f->ca, 0, 0);
+    if (tls_files_check(&files, 0, NULL, &err) < 0)
+        fail_msg("%s", err.text);
     ca_free(same);
     ca_free(other);
 }
