@@ -25,16 +25,17 @@ struct spec_message {
     Xce__V1__OwnerSpec owner;
 };
 
-static int fill_nodes(struct pb_arena *arena, const struct xce_spec *spec, Xce__V1__LeaseSpec *ret)
+static int fill_nodes(struct pb_arena *arena, const char *const *nodes, size_t n,
+                      ProtobufCBinaryData **ret, size_t *ret_n)
 {
-    if (!spec->n_nodes)
+    if (!n)
         return 0;
-    ret->nodes = pb_arena_alloc(arena, spec->n_nodes * sizeof *ret->nodes);
-    if (!ret->nodes)
+    *ret = pb_arena_alloc(arena, n * sizeof **ret);
+    if (!*ret)
         return -ENOMEM;
-    for (size_t i = 0; i < spec->n_nodes; i++)
-        ret->nodes[i] = verb_bytes(spec->nodes[i]);
-    ret->n_nodes = spec->n_nodes;
+    for (size_t i = 0; i < n; i++)
+        (*ret)[i] = verb_bytes(nodes[i]);
+    *ret_n = n;
     return 0;
 }
 
@@ -90,7 +91,7 @@ static int fill_spec(struct pb_arena *arena, const struct xce_spec *spec, struct
         fill_owner(spec->owner, &ret->owner);
         message->owner = &ret->owner;
     }
-    if (fill_nodes(arena, spec, message) < 0)
+    if (fill_nodes(arena, spec->nodes, spec->n_nodes, &message->nodes, &message->n_nodes) < 0)
         return -ENOMEM;
     return fill_write_paths(arena, spec, message);
 }
@@ -187,13 +188,28 @@ static int take_lease(struct xce_client *client, const ProtobufCMessage *message
 int xce_lease_renew(struct xce_client *client, const struct xce_call *call, uint64_t lease,
                     uint32_t epoch, int64_t ttl_ms, struct xce_lease **ret)
 {
+    struct xce_renewal renewal = {.ttl_ms = ttl_ms};
+
+    return xce_lease_renew_with(client, call, lease, epoch, &renewal, ret);
+}
+
+int xce_lease_renew_with(struct xce_client *client, const struct xce_call *call, uint64_t lease,
+                         uint32_t epoch, const struct xce_renewal *renewal, struct xce_lease **ret)
+{
     struct op_spec spec = VERB(OP_CHANGE, "Renew", lease_reply, take_lease);
     Xce__V1__RenewRequest request = XCE__V1__RENEW_REQUEST__INIT;
+    struct xce_lease *result = result_new(sizeof *result);
 
+    if (!result || fill_nodes(result_arena(result), renewal->nodes, renewal->n_nodes,
+                              &request.nodes, &request.n_nodes) < 0) {
+        xce_free(result);
+        return OUT_OF_MEMORY(client);
+    }
     request.lease = lease;
     request.epoch = epoch;
-    request.ttl_ms = ttl_ms;
-    return verb_run(client, call, &spec, &request.base, sizeof **ret, ret);
+    request.ttl_ms = renewal->ttl_ms;
+    spec.request = &request.base;
+    return op_run(client, call, &spec, result, ret);
 }
 
 int xce_lease_release(struct xce_client *client, const struct xce_call *call, uint64_t lease,

@@ -126,10 +126,23 @@ struct xce_acquire {
 XCE_API int xce_lease_acquire(struct xce_client *client, const struct xce_call *call,
                               const struct xce_acquire *acquire, struct xce_leases **ret);
 
-/* The next three act on (lease, epoch), so one that is another's by now is never touched. Result: the lease after it.
+/* The next four act on (lease, epoch), so one that is another's by now is never touched. Result: the lease after it.
  * ttl_ms 0: as it was granted. XCE_PRECONDITION: not granted or active any more. */
 XCE_API int xce_lease_renew(struct xce_client *client, const struct xce_call *call, uint64_t lease,
                             uint32_t epoch, int64_t ttl_ms, struct xce_lease **ret);
+
+struct xce_renewal {
+    int64_t ttl_ms;           /* 0: as it was granted */
+    const char *const *nodes; /* members from now on, too */
+    size_t n_nodes;
+};
+
+/* The same with more members. It does not wait until they are ready (their proof is XCE_PROOF_READY then). One that
+ * refuses, is late or is lost is let go (released), it alone. Who is a member already may be named again. XCE_PRECONDITION:
+ * also when one was let go under this epoch, or takes no new leases now; then none is added. */
+XCE_API int xce_lease_renew_with(struct xce_client *client, const struct xce_call *call,
+                                 uint64_t lease, uint32_t epoch, const struct xce_renewal *renewal,
+                                 struct xce_lease **ret);
 
 /* node NULL: the lease ends. Else only that member is let go. */
 XCE_API int xce_lease_release(struct xce_client *client, const struct xce_call *call,

@@ -99,7 +99,8 @@ struct fsm_lease {
     uint32_t n_gids;
     int64_t ttl_ms;     /* 0 = none */
     int64_t expires_ms; /* 0 = never */
-    int64_t due_ms;   /* when its state's own clock is over (ready timeout, cool-down); 0 = none */
+    /* When its state's own clock is over (ready timeout, in active of members added; cool-down); 0 = none. */
+    int64_t due_ms;
     int64_t since_ms; /* in this state */
     int64_t granted_ms;
     int64_t granted_wall_ms, changed_wall_ms;

@@ -33,22 +33,6 @@ int64_t fsm_next_due_ms(const struct fsm *fsm)
     return first ? first->at_ms : INT64_MAX;
 }
 
-/* "node n1 was not ready in time", or how many were not. */
-static void end_late(struct fsm *fsm, struct lease *lease)
-{
-    char detail[FSM_MESSAGE_MAX + 1];
-    const char *name = NULL;
-
-    for (uint32_t i = 0; i < lease->pub.n_members && !name; i++)
-        if (lease_owes(lease, &lease->pub.members[i]))
-            name = lease->pub.members[i].node->name;
-    if (lease->n_owed == 1)
-        fsm_format(detail, "node %s was not ready in time", name);
-    else
-        fsm_format(detail, "node %s and %u more were not ready in time", name, lease->n_owed - 1);
-    lease_end(fsm, lease, END_READY_TIMEOUT, detail);
-}
-
 static void come_due(struct fsm *fsm, struct lease *lease)
 {
     switch (lease->pub.state) {
@@ -57,7 +41,7 @@ static void come_due(struct fsm *fsm, struct lease *lease)
         if (lease->pub.expires_ms && lease->pub.expires_ms <= fsm->now_ms)
             lease_end(fsm, lease, END_EXPIRED, NULL);
         else
-            end_late(fsm, lease);
+            lease_late(fsm, lease);
         break;
     case LEASE_COOLING:
         lease_retire(fsm, lease);

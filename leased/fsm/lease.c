@@ -293,6 +293,10 @@ void lease_proved(struct fsm *fsm, struct lease *lease)
         wait_lease_active(fsm, lease);
         return;
     }
+    if (state == LEASE_ACTIVE && !lease->n_owed && lease->pub.due_ms) {
+        lease->pub.due_ms = 0;
+        lease_set_timer(fsm, lease);
+    }
     if (state == LEASE_DRAINING && !lease->n_owed) {
         lease->sticky &= ~(uint32_t)(QUARANTINE_STRAY | QUARANTINE_OATH);
         move(fsm, lease, LEASE_COOLING);

@@ -46,6 +46,8 @@ uint32_t lease_member_index(const struct lease *lease, const struct node *node);
 struct fsm_member *lease_member(struct lease *lease, uint32_t i);
 /* Whether its state waits for this member's proof. */
 bool lease_owes(const struct lease *lease, const struct fsm_member *member);
+/* Whether it was added to a lease that is active, and is not ready yet. */
+bool lease_joins(const struct lease *lease, uint32_t i);
 void lease_count_owed(struct lease *lease);
 void lease_set_proof(struct fsm *fsm, struct lease *lease, uint32_t i, enum member_proof proof,
                      const char *reason, const char *detail);
@@ -91,5 +93,15 @@ void lease_set_timer(struct fsm *fsm, struct lease *lease);
 void lease_count(struct lease *lease, int n);
 /* Behind the last retired one. */
 void lease_queue_retired(struct fsm *fsm, struct lease *lease);
+
+/* ---- members that come and go while it lives (member.c) ---- */
+
+/* Granted or active: this member goes, and owes its proof. The last one takes the lease with it, which ends as told. */
+void lease_let_go(struct fsm *fsm, struct lease *lease, uint32_t i, enum end_cause cause,
+                  const char *detail);
+/* Its clock to be ready is over: granted, the lease ends; active, those who were added and are late are let go. */
+void lease_late(struct fsm *fsm, struct lease *lease);
+/* Granted or active: members from now on, not such as are already. Tells nobody. */
+void lease_join(struct fsm *fsm, struct lease *lease, struct node *const *nodes, uint32_t n);
 
 #endif

@@ -258,12 +258,18 @@ bool lease_owes(const struct lease *lease, const struct fsm_member *member)
 {
     switch (lease->pub.state) {
     case LEASE_GRANTED:
+    case LEASE_ACTIVE: /* one that was added */
         return !member->released && member->proof != PROOF_READY;
     case LEASE_DRAINING:
         return member->proof != PROOF_CLEAN && member->proof != PROOF_FENCED;
     default:
         return false;
     }
+}
+
+bool lease_joins(const struct lease *lease, uint32_t i)
+{
+    return lease->pub.state == LEASE_ACTIVE && lease_owes(lease, &lease->pub.members[i]);
 }
 
 void lease_count_owed(struct lease *lease)

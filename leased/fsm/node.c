@@ -68,7 +68,11 @@ void node_end_leases(struct fsm *fsm, struct node *node, const char *detail)
     for (uint32_t i = 0, n = node->pub.n_leases; i < n; i++) {
         uint32_t m = lease_member_index(leases[i], node);
 
-        if (lease_live(&leases[i]->pub) && !leases[i]->pub.members[m].released)
+        if (!lease_live(&leases[i]->pub) || leases[i]->pub.members[m].released)
+            continue;
+        if (lease_joins(leases[i], m))
+            lease_let_go(fsm, leases[i], m, END_MEMBER_LOST, detail);
+        else
             lease_end(fsm, leases[i], END_MEMBER_LOST, detail);
     }
 }

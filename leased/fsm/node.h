@@ -37,7 +37,7 @@ void node_set(struct fsm *fsm, struct node *node, enum node_health health, enum 
 void node_set_reason(struct fsm *fsm, struct node *node, const char *reason, const char *actor);
 /* The quarantine of its leases may depend on what has changed about it: tell those that differ. */
 void node_requarantine(struct fsm *fsm, struct node *node);
-/* End what is granted or active with this node a member. */
+/* End what is granted or active with this node a member; where it was added and is not ready yet, it alone goes. */
 void node_end_leases(struct fsm *fsm, struct node *node, const char *detail);
 /* It was unknown, and has been looked through since, and has told its epochs: it is so no more. */
 void node_trust_if_clean(struct fsm *fsm, struct node *node);

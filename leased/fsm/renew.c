@@ -39,66 +39,126 @@ static struct lease *held(struct fsm *fsm, uint64_t id, uint32_t epoch, struct f
     return lease;
 }
 
+/* ---- renew ---- */
+
+static bool check_ttl(const struct fsm_lease *lease, const struct fsm_settings *settings,
+                      int64_t ttl_ms, struct fsm_outcome *outcome)
+{
+    if (!ttl_ms || (ttl_ms >= settings->ttl_min_ms && ttl_ms <= settings->ttl_max_ms))
+        return true;
+    fsm_fail(outcome, FSM_INVALID, "ttl of %" PRId64 " ms: pool %s allows %" PRId64 " to %" PRId64,
+             ttl_ms, lease->pool, settings->ttl_min_ms, settings->ttl_max_ms);
+    return false;
+}
+
+struct added {
+    struct node **nodes;
+    uint32_t n;
+};
+
+/* Those that are no members yet. Who was let go has closed this epoch for good. Marked in the nodes, as for acquire. */
+static bool choose_added(struct fsm *fsm, const Xce__V1__CmdRenew *renew, const struct lease *lease,
+                         struct added *ret, struct fsm_outcome *outcome)
+{
+    uint64_t here = ++fsm->mark, gone = ++fsm->mark;
+    char why[FSM_MESSAGE_MAX + 1];
+
+    ret->nodes = apply_alloc(fsm, renew->n_nodes * sizeof(struct node *));
+    for (uint32_t i = 0; i < lease->pub.n_members; i++)
+        ((struct node *)lease->pub.members[i].node)->mark = lease->pub.members[i].released ? gone
+                                                                                           : here;
+    for (size_t i = 0; i < renew->n_nodes; i++) {
+        struct node *node = apply_node(fsm, renew->nodes[i], outcome);
+
+        if (!node)
+            return false;
+        if (node->mark == here)
+            continue;
+        if (node->mark == gone) {
+            fsm_fail(outcome, FSM_PRECONDITION,
+                     "node %s was let go of lease %" PRIu64
+                     ": it has closed this epoch for good, only a new lease can have it",
+                     node->pub.name, lease->pub.id);
+            return false;
+        }
+        if (node_not_ready(node, why)) {
+            fsm_fail(outcome, FSM_PRECONDITION, "%s", why);
+            return false;
+        }
+        node->mark = here;
+        ret->nodes[ret->n++] = node;
+    }
+    return true;
+}
+
+static bool check_room(const struct fsm *fsm, const struct lease *lease, const struct added *added,
+                       struct fsm_outcome *outcome)
+{
+    if (lease->pub.n_members + (uint64_t)added->n > FSM_MEMBERS_MAX) {
+        fsm_fail(outcome, FSM_INVALID, "nodes: more than %d members in one lease", FSM_MEMBERS_MAX);
+        return false;
+    }
+    if (fsm->n_members + added->n > FSM_ALL_MEMBERS) {
+        fsm_fail(outcome, FSM_EXHAUSTED,
+                 "all leases together have %" PRIu64
+                 " members, at most %d: wait until some are free",
+                 fsm->n_members, FSM_ALL_MEMBERS);
+        return false;
+    }
+    return true;
+}
+
+/* Never sooner than before: a late copy of an older renewal must not take time away. 0 = never expires. */
+static bool prolong(struct fsm *fsm, struct lease *lease, int64_t ttl_ms)
+{
+    int64_t expires_ms = fsm->now_ms + ttl_ms;
+
+    if (!lease->pub.expires_ms || !ttl_ms || expires_ms <= lease->pub.expires_ms)
+        return false;
+    lease->pub.expires_ms = expires_ms;
+    lease_set_timer(fsm, lease);
+    return true;
+}
+
 void apply_renew(struct fsm *fsm, const Xce__V1__Command *command, struct fsm_outcome *outcome)
 {
     const Xce__V1__CmdRenew *renew = command->renew;
     struct lease *lease = held(fsm, renew->lease, renew->epoch, outcome);
-    const struct fsm_settings *settings;
-    int64_t ttl_ms, expires_ms;
+    struct added added = {0};
 
-    if (!lease)
+    if (!lease || !check_ttl(&lease->pub, &lease->pool->pub.settings, renew->ttl_ms, outcome))
         return;
-    settings = &lease->pool->pub.settings;
-    if (renew->ttl_ms &&
-        (renew->ttl_ms < settings->ttl_min_ms || renew->ttl_ms > settings->ttl_max_ms)) {
-        fsm_fail(outcome, FSM_INVALID,
-                 "ttl of %" PRId64 " ms: pool %s allows %" PRId64 " to %" PRId64, renew->ttl_ms,
-                 lease->pub.pool, settings->ttl_min_ms, settings->ttl_max_ms);
-        return;
-    }
     if (!lease_live(&lease->pub)) {
         fsm_fail(outcome, FSM_STALE, "lease %" PRIu64 " is %s: it can not be renewed any more",
                  lease->pub.id, state_text(lease->pub.state));
         return;
     }
-    ttl_ms = renew->ttl_ms ? renew->ttl_ms : lease->pub.ttl_ms;
-    expires_ms = fsm->now_ms + ttl_ms;
-    /* Never sooner than before: a late copy of an older renewal must not take time away. 0 = never expires. */
-    if (!lease->pub.expires_ms || !ttl_ms || expires_ms <= lease->pub.expires_ms)
+    if (renew->n_nodes && (!choose_added(fsm, renew, lease, &added, outcome) ||
+                           !check_room(fsm, lease, &added, outcome)))
         return;
-    lease->pub.expires_ms = expires_ms;
-    lease_set_timer(fsm, lease);
-    fsm_changed_lease(fsm, lease, true);
+    if (added.n)
+        lease_join(fsm, lease, added.nodes, added.n);
+    if (prolong(fsm, lease, renew->ttl_ms ? renew->ttl_ms : lease->pub.ttl_ms) || added.n)
+        fsm_changed_lease(fsm, lease, !added.n);
 }
 
-/* Let go of one member. The last one takes the lease with it. */
+/* ---- release, revoke ---- */
+
+/* Let go of one member. */
 static void release_member(struct fsm *fsm, struct lease *lease, ProtobufCBinaryData name,
                            struct fsm_outcome *outcome)
 {
     struct node *node = apply_node(fsm, name, outcome);
-    uint32_t i, left = 0;
+    uint32_t i;
 
     if (!node)
         return;
     i = lease_member_index(lease, node);
-    if (i == NO_SLOT) {
+    if (i == NO_SLOT)
         fsm_fail(outcome, FSM_NOT_FOUND, "node %s is no member of lease %" PRIu64, node->pub.name,
                  lease->pub.id);
-        return;
-    }
-    if (!lease_live(&lease->pub) || lease->pub.members[i].released)
-        return;
-    for (uint32_t m = 0; m < lease->pub.n_members; m++)
-        left += !lease->pub.members[m].released;
-    if (left == 1) {
-        lease_end(fsm, lease, END_RELEASE, NULL);
-        return;
-    }
-    lease_member(lease, i)->released = true;
-    lease_count_owed(lease);
-    if (lease->pub.members[i].proof == PROOF_READY)
-        lease_set_proof(fsm, lease, i, PROOF_PENDING, NULL, NULL);
-    lease_proved(fsm, lease);
+    else if (lease_live(&lease->pub) && !lease->pub.members[i].released)
+        lease_let_go(fsm, lease, i, END_RELEASE, NULL);
 }
 
 void apply_release(struct fsm *fsm, const Xce__V1__Command *command, struct fsm_outcome *outcome)

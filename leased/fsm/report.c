@@ -38,6 +38,7 @@ static void block(struct fsm *fsm, struct node *node, uint32_t uid, const char *
 struct saying {
     struct lease *lease;
     uint32_t member; /* NO_SLOT = the node is none */
+    bool joins;      /* it was added, and has not been ready */
     const char *reason, *detail;
 };
 
@@ -54,7 +55,8 @@ static void say_ready(struct fsm *fsm, struct node *node, const struct saying *s
     lease_proved(fsm, s->lease);
 }
 
-/* What the end of a lease is put down to: "node n1 refused it: account (user bob)". */
+/* The lease goes on without a member that only was to join it; without another it ends. What that is put down to: "node n1
+ * refused it: account (user bob)". */
 static void end_by_node(struct fsm *fsm, struct node *node, const struct saying *s,
                         enum end_cause cause, const char *what)
 {
@@ -63,7 +65,10 @@ static void end_by_node(struct fsm *fsm, struct node *node, const struct saying 
     fsm_format(detail, "node %s %s%s%s%s%s%s", node->pub.name, what, s->reason ? ": " : "",
                s->reason ? s->reason : "", s->detail ? " (" : "", s->detail ? s->detail : "",
                s->detail ? ")" : "");
-    lease_end(fsm, s->lease, cause, detail);
+    if (s->joins)
+        lease_let_go(fsm, s->lease, s->member, cause, detail);
+    else
+        lease_end(fsm, s->lease, cause, detail);
 }
 
 static void say_refused(struct fsm *fsm, struct node *node, const struct saying *s)
@@ -79,7 +84,7 @@ static void say_refused(struct fsm *fsm, struct node *node, const struct saying 
     if (is_account(s->reason))
         block(fsm, node, s->lease->pub.uid, s->reason, s->detail);
     lease_set_proof(fsm, s->lease, s->member, PROOF_REFUSED, s->reason, s->detail);
-    if (state == LEASE_GRANTED)
+    if (state == LEASE_GRANTED || s->joins)
         end_by_node(fsm, node, s, END_REFUSED, "refused it");
     else
         end_by_node(fsm, node, s, END_MEMBER_LOST, "ended it by itself");
@@ -169,6 +174,7 @@ void report_member(struct fsm *fsm, struct node *node, const Xce__V1__CmdMember 
     if (report->epoch != s.lease->pub.epoch && !(stray && !report->epoch))
         return;
     s.member = lease_member_index(s.lease, node);
+    s.joins = s.member != NO_SLOT && lease_joins(s.lease, s.member);
     switch (report->kind) {
     case XCE__V1__REPORT_KIND__REPORT_KIND_READY:
         say_ready(fsm, node, &s);

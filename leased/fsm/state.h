@@ -35,7 +35,7 @@ struct lease {
     bool all_nodes;     /* asked for as such */
 
     /* derived */
-    /* members whose proof the state waits for: READY when granted, CLEAN when draining */
+    /* members whose proof the state waits for: READY when granted or active, CLEAN when draining */
     uint32_t n_owed;
     uint32_t n_dirty; /* members */
     uint32_t job_hash;

@@ -129,6 +129,8 @@ static const char *check_members(const struct lease *lease)
         return "the proofs of a lease are counted wrong";
     if ((lease->pub.state == LEASE_GRANTED || lease->pub.state == LEASE_DRAINING) && !n_owed)
         return "a lease waits for nothing";
+    if (lease->pub.state == LEASE_ACTIVE && (n_owed != 0) != (lease->pub.due_ms != 0))
+        return "an active lease waits for a member without a clock, or the other way round";
     return NULL;
 }
 

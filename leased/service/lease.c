@@ -92,21 +92,30 @@ static const struct fsm_node *calling_machine(struct draft *draft)
     return draft->here;
 }
 
-static int draft_nodes(struct draft *draft, const Xce__V1__LeaseSpec *spec, Xce__V1__CmdGrant *ret,
-                       struct err *err)
+static int check_nodes(const ProtobufCBinaryData *nodes, size_t n, struct err *err)
 {
-    const struct fsm_node *here;
-
-    if (spec->all_nodes && spec->n_nodes)
-        return err_set(err, -EINVAL, "nodes: either a list or all_nodes, not both");
-    if (spec->n_nodes > NODES_MAX)
-        return err_set(err, -EINVAL, "nodes: %zu of them, at most %d", spec->n_nodes, NODES_MAX);
-    for (size_t i = 0; i < spec->n_nodes; i++) {
-        int r = text_check_node((const char *)spec->nodes[i].data, spec->nodes[i].len, err);
+    if (n > NODES_MAX)
+        return err_set(err, -EINVAL, "nodes: %zu of them, at most %d", n, NODES_MAX);
+    for (size_t i = 0; i < n; i++) {
+        int r = text_check_node((const char *)nodes[i].data, nodes[i].len, err);
 
         if (r < 0)
             return err_prefix(err, r, "nodes[%zu]", i);
     }
+    return 0;
+}
+
+static int draft_nodes(struct draft *draft, const Xce__V1__LeaseSpec *spec, Xce__V1__CmdGrant *ret,
+                       struct err *err)
+{
+    const struct fsm_node *here;
+    int r;
+
+    if (spec->all_nodes && spec->n_nodes)
+        return err_set(err, -EINVAL, "nodes: either a list or all_nodes, not both");
+    r = check_nodes(spec->nodes, spec->n_nodes, err);
+    if (r < 0)
+        return r;
     ret->all_nodes = spec->all_nodes;
     ret->nodes = spec->nodes;
     ret->n_nodes = spec->n_nodes;
@@ -372,14 +381,21 @@ void service_lease_renew(struct service *service, struct service_request *reques
     const Xce__V1__RenewRequest *message = (const Xce__V1__RenewRequest *)request->message;
     Xce__V1__Command command = XCE__V1__COMMAND__INIT;
     Xce__V1__CmdRenew renew = XCE__V1__CMD_RENEW__INIT;
+    struct err err = {{0}};
 
     if (message->ttl_ms < 0) {
         service_refuse(request, -EINVAL, "ttl_ms: %lld is negative", (long long)message->ttl_ms);
         return;
     }
+    if (check_nodes(message->nodes, message->n_nodes, &err) < 0) {
+        service_refuse(request, -EINVAL, "%s", err.text);
+        return;
+    }
     renew.lease = message->lease;
     renew.epoch = message->epoch;
     renew.ttl_ms = message->ttl_ms;
+    renew.nodes = message->nodes;
+    renew.n_nodes = message->n_nodes;
     command.kind_case = XCE__V1__COMMAND__KIND_RENEW;
     command.renew = &renew;
     change(service, request, message->request, &renew.lease, &command);

@@ -222,7 +222,7 @@ class Node:
         state = lease.state
         self.leases[lease.uid] = lease
         mine = [n for n in lease.nodes if n.node == self.name]
-        if state == 1 and mine and mine[0].proof == 0 and self.auto_ready:
+        if state in (1, 2) and mine and mine[0].proof == 0 and not mine[0].released and self.auto_ready:
             self.report(lease.uid, lease.epoch, self.m.REPORT_KIND_READY)
         if state == 3 and mine and mine[0].proof not in (3, 5) and self.auto_clean:
             self.report(lease.uid, lease.epoch, self.m.REPORT_KIND_CLEAN)

@@ -167,6 +167,31 @@ class LeasectlTest(unittest.TestCase):
         self.assertGreater(renewed["revision"], lease["revision"])
         self.assertEqual(self.json("renew", str(lease["uid"]))["lease"], lease["lease"])
 
+    def test_renew_adds_members(self):
+        def members(lease):
+            return {m["node"]: (m["proof"], m["released"]) for m in lease["members"]}
+
+        self.pool()
+        self.node()
+        self.node("n2", machine="2" * 32, boot="b" * 32)
+        late = self.node("n3", machine="3" * 32, boot="c" * 32, ready=False)
+        lease = str(self.acquire("--ttl", "30s")["lease"])
+        added = self.json("renew", "--lease", lease, "--add-nodes", "n[1-2]", "--wait")
+        self.assertEqual((added["state"], members(added)), ("active", {"n1": ("ready", False), "n2": ("ready", False)}))
+        self.assertEqual(self.json("renew", "--lease", lease, "--add-nodes", "n2", "--wait")["nodes"], ["n1", "n2"])
+        error = self.error("renew", "--lease", lease, "--add-nodes", "n3,n9", status=3)
+        self.assertIn("node n9 is not registered", error["message"])
+        # One that is late is let go, and can not be taken in again; the lease does not mind.
+        error = self.error("renew", "--lease", lease, "--add-nodes", "n3", "--wait", status=1)
+        self.assertIn("node n3 is no member", error["message"])
+        shown = self.json("show", "--lease", lease)
+        self.assertEqual((shown["state"], members(shown)["n3"]), ("active", ("pending", True)))
+        error = self.error("renew", "--lease", lease, "--add-nodes", "n3", status=1)
+        self.assertEqual(error["code"], "failed_precondition")
+        self.assertIn("n3 was let go", error["message"])
+        late.report(shown["uid"], shown["epoch"], late.m.REPORT_KIND_CLEAN)
+        self.assertEqual(self.json("release", "--lease", lease, "--wait")["lease"], int(lease))
+
     def test_release_waits_until_clean_and_free(self):
         self.pool()
         self.node()

@@ -183,6 +183,28 @@ class NodedTest(unittest.TestCase):
         self.assertEqual(libc.shmctl(shm, 2, ctypes.create_string_buffer(512)), -1)  # IPC_STAT
         self.assertEqual(self.noded.record(lease.uid)[1], 0)
 
+    def test_node_joins_a_lease_that_is_active_elsewhere_and_leaves_it(self):
+        self.begin()
+        other = peer.Node(self.client, "n0", machine="2" * 32, beats=0.1).wait(lambda n: n.welcome, what="welcome")
+        self.addCleanup(other.close)
+        peer.until(lambda: self.client.node.Get(self.m["node"].NodeKey(node=b"n0"), timeout=10).node.state ==
+                   self.m["node"].NODE_STATE_READY, what="the other node to be ready")
+        lease, m = self.acquire(nodes=["n0"]), self.client.m["lease"]
+        self.killed(self.run_as(lease.uid, "sleep", "1000"))
+        renew = m.RenewRequest(lease=lease.lease, epoch=lease.epoch, nodes=[b"n1"])
+        self.client.lease.Renew(self.client.request(renew), timeout=10)
+        peer.until(lambda: self.lease(lease).nodes[1].proof == m.MEMBER_PROOF_READY, what="the node that was added")
+        child = self.run_as(lease.uid, "sleep", "1000")
+        self.passes()
+        self.assertIsNone(child.poll())
+        self.client.lease.Release(self.client.request(m.ReleaseRequest(lease=lease.lease, epoch=lease.epoch, node=b"n1")),
+                                  timeout=10)
+        self.killed(child)
+        peer.until(lambda: self.lease(lease).nodes[1].proof == m.MEMBER_PROOF_CLEAN, what="the node that was let go")
+        self.assertEqual(self.lease(lease).state, m.LEASE_STATE_ACTIVE)
+        self.client.release(lease)
+        self.free(lease)
+
     def test_uid_comes_again_last_and_under_a_new_epoch(self):
         self.begin()
         first = self.acquire()

@@ -274,17 +274,36 @@ static uint32_t epoch_of(const struct kit *kit, uint64_t lease)
     return l ? l->epoch : 1;
 }
 
+static enum fsm_code apply_renew(struct kit *kit, uint64_t lease, Xce__V1__CmdRenew *renew)
+{
+    Xce__V1__Command command = XCE__V1__COMMAND__INIT;
+
+    renew->lease = lease;
+    renew->epoch = epoch_of(kit, lease);
+    command.kind_case = XCE__V1__COMMAND__KIND_RENEW;
+    command.renew = renew;
+    return kit_apply(kit, &command);
+}
+
 enum fsm_code kit_renew(struct kit *kit, uint64_t lease, int64_t ttl_ms)
 {
     Xce__V1__CmdRenew renew = XCE__V1__CMD_RENEW__INIT;
-    Xce__V1__Command command = XCE__V1__COMMAND__INIT;
 
-    renew.lease = lease;
-    renew.epoch = epoch_of(kit, lease);
     renew.ttl_ms = ttl_ms;
-    command.kind_case = XCE__V1__COMMAND__KIND_RENEW;
-    command.renew = &renew;
-    return kit_apply(kit, &command);
+    return apply_renew(kit, lease, &renew);
+}
+
+enum fsm_code kit_add(struct kit *kit, uint64_t lease, const char *nodes)
+{
+    Xce__V1__CmdRenew renew = XCE__V1__CMD_RENEW__INIT;
+    ProtobufCBinaryData list[KIT_NODES];
+    char names[512], *save = NULL;
+
+    snprintf(names, sizeof(names), "%s", nodes);
+    renew.nodes = list;
+    for (char *name = strtok_r(names, ",", &save); name; name = strtok_r(NULL, ",", &save))
+        list[renew.n_nodes++] = kit_bytes(name);
+    return apply_renew(kit, lease, &renew);
 }
 
 enum fsm_code kit_release(struct kit *kit, uint64_t lease, const char *node)

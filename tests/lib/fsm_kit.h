@@ -86,6 +86,8 @@ enum fsm_code kit_acquire_many(struct kit *kit, const struct kit_grant *grants, 
 /* One member n1, made active. Its id. */
 uint64_t kit_active(struct kit *kit, const char *nodes);
 enum fsm_code kit_renew(struct kit *kit, uint64_t lease, int64_t ttl_ms);
+/* Renewed as it was granted, with these members more: "n1,n2". */
+enum fsm_code kit_add(struct kit *kit, uint64_t lease, const char *nodes);
 enum fsm_code kit_release(struct kit *kit, uint64_t lease, const char *node);
 enum fsm_code kit_revoke(struct kit *kit, uint64_t lease, const char *reason);
 

@@ -218,9 +218,19 @@ static const struct fsm_lease *any_lease(struct world *w)
     return NULL;
 }
 
+/* Members more; among them such as are already, or were let go. */
+static void add_nodes(struct world *w, Xce__V1__CmdRenew *renew, ProtobufCBinaryData *nodes)
+{
+    renew->nodes = nodes;
+    for (unsigned n = 0; n < SIM_NODES; n++)
+        if (chance(w, 40))
+            nodes[renew->n_nodes++] = sim_bytes(w->nodes[n].name);
+}
+
 void client_lease(struct world *w)
 {
     const struct fsm_lease *lease = any_lease(w);
+    ProtobufCBinaryData nodes[SIM_NODES];
     Xce__V1__CmdRenew renew = XCE__V1__CMD_RENEW__INIT;
     Xce__V1__CmdRelease release = XCE__V1__CMD_RELEASE__INIT;
     Xce__V1__CmdRevoke revoke = XCE__V1__CMD_REVOKE__INIT;
@@ -234,6 +244,8 @@ void client_lease(struct world *w)
     case 0:
     case 1:
         renew.ttl_ms = chance(w, 50) ? 0 : (int64_t)roll(w, 70000);
+        if (chance(w, 40))
+            add_nodes(w, &renew, nodes);
         command.kind_case = XCE__V1__COMMAND__KIND_RENEW;
         command.renew = &renew;
         break;

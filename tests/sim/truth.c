@@ -128,24 +128,59 @@ static void check_free(struct world *w, const struct fsm_lease *lease, const str
                      node->name);
 }
 
+/* What counts is a READY under the session that the state knows: there, the name resolves now. */
+static void check_resolves(struct world *w, const struct fsm_lease *lease, uint32_t i,
+                           const struct fsm_node *known)
+{
+    const struct sim_node *node = truth_of(w, known);
+    const struct sim_record *record = &node->map[i];
+
+    if (node->runs && node->session == known->session &&
+        (record->epoch != lease->epoch || record->phase == PHASE_ABSENT))
+        violated(w, "barrier: lease %" PRIu64 " is active and does not resolve on %s", lease->id,
+                 node->name);
+}
+
 /* All live members, and those let go, are ready to be active: the barrier. */
 static void check_active(struct world *w, const struct fsm_lease *lease, uint32_t i)
 {
     for (uint32_t m = 0; m < lease->n_members; m++) {
         const struct fsm_member *member = &lease->members[m];
-        const struct sim_node *node = truth_of(w, member->node);
-        const struct sim_record *record = &node->map[i];
 
         if (member->released)
             continue;
         if (member->proof != PROOF_READY)
-            violated(w, "lease %" PRIu64 " is active without READY of %s", lease->id, node->name);
-        /* What counts is a READY under the session that the state knows: there, the name resolves now. */
-        if (node->runs && node->session == member->node->session &&
-            (record->epoch != lease->epoch || record->phase == PHASE_ABSENT))
-            violated(w, "barrier: lease %" PRIu64 " is active and does not resolve on %s",
-                     lease->id, node->name);
+            violated(w, "lease %" PRIu64 " is active without READY of %s", lease->id,
+                     member->node->name);
+        check_resolves(w, lease, i, member->node);
     }
+}
+
+/* Members that have come to it since. */
+static void check_joined(struct world *w, const struct fsm_lease *lease, struct sim_life *life,
+                         uint32_t i, bool moved)
+{
+    unsigned ready = 0;
+    bool waits = false;
+
+    for (uint32_t m = 0; m < lease->n_members; m++) {
+        const struct fsm_member *member = &lease->members[m];
+        unsigned bit = 1u << (truth_of(w, member->node) - w->nodes);
+
+        ready |= member->proof == PROOF_READY && !member->released ? bit : 0;
+        waits |= member->proof != PROOF_READY && !member->released;
+        if (lease->state != LEASE_ACTIVE || moved)
+            continue;
+        if (ready & bit && !(life->ready & bit)) {
+            check_resolves(w, lease, i, member->node);
+            w->events[EVENT_JOINED]++;
+        }
+        w->events[EVENT_LET_GO] += member->released && member->proof == PROOF_REFUSED;
+    }
+    if (lease->state == LEASE_ACTIVE && waits != (lease->due_ms != 0))
+        violated(w, "lease %" PRIu64 " is active, and %s", lease->id,
+                 waits ? "waits for a member for ever" : "a clock runs for nobody");
+    life->ready = ready;
 }
 
 /* Longest unused first: nobody in line was put there before the one who is taken. */
@@ -313,6 +348,7 @@ static void lease_changed(struct world *w, const struct fsm_lease *lease)
                  life->lease ? (int)life->state : 0, (int)lease->state);
     count_lease(w, lease, moved);
     check_proofs(w, lease, i);
+    check_joined(w, lease, life, i, moved);
     check_expiry(w, lease, life, moved);
     w->events[EVENT_BACK] += moved && lease->state == LEASE_DRAINING && life->state > LEASE_ACTIVE;
     for (uint32_t m = 0; m < lease->n_members; m++)

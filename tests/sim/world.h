@@ -100,6 +100,7 @@ struct sim_life {
     uint64_t epoch;
     bool leapt; /* the next epoch is not the next number */
     enum lease_state state;
+    unsigned ready; /* members that are, by node */
     int64_t cooling_since_ms, cooldown_ms;
     int64_t expires_ms, due_real_ms; /* in cluster time, and when that is */
     uint64_t retired_revision;
@@ -133,6 +134,8 @@ enum sim_event {
     EVENT_TOO_OLD,
     EVENT_NOT_READY, /* a request that waited has failed */
     EVENT_REPLACED,  /* a lease of a waiting request */
+    EVENT_JOINED,    /* a member of an active lease is ready now */
+    EVENT_LET_GO,    /* one was to join, and refused */
     SIM_EVENTS,
 };
 

@@ -133,6 +133,8 @@ static void usage_errors_are_2_and_name_the_culprit(void **state)
         {"acquire -o lease,,uid", "--columns: : no such column"},
         {"renew", "which lease?"},
         {"renew 1 2", "renew: too many words"},
+        {"renew 1 --wait", "--wait: is for --add-nodes"},
+        {"renew 1 --add-nodes n[3-1]", "--add-nodes: n[3-1]: byte 2"},
         {"renew 1 --ttl none", "renew: --ttl: none: must be a time"},
         {"release", "which lease?"},
         {"release 1 --job x", "give one of TARGET"},
