@@ -137,13 +137,14 @@ int xce_pool_list(struct xce_client *client, const struct xce_call *call, struct
 }
 
 int xce_pool_unblock(struct xce_client *client, const struct xce_call *call, const char *name,
-                     uint32_t uid, struct xce_pool **ret)
+                     uint32_t uid, const char *reason, struct xce_pool **ret)
 {
     struct op_spec spec = VERB(OP_CHANGE, "Unblock", pool_reply, take_pool);
     Xce__V1__UnblockRequest request = XCE__V1__UNBLOCK_REQUEST__INIT;
 
     request.name = verb_bytes(name);
     request.uid = uid;
+    request.reason = verb_bytes(reason);
     return verb_run(client, call, &spec, &request.base, sizeof **ret, ret);
 }
 

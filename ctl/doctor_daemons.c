@@ -32,7 +32,7 @@ static void look_at_pools(struct doctor *doctor)
         if (pool->has_counts && pool->n_blocked)
             doctor_found(doctor, SEVERITY_WARNING, "leased",
                          "leasectl pool show NAME names them; remove what is there, then leasectl "
-                         "pool unblock NAME UID",
+                         "pool unblock NAME UID --reason WHY",
                          "pool %s: %zu uids are blocked", pool->name, pool->n_blocked);
         if (pool->has_counts && pool->counts.quarantined)
             doctor_found(doctor, SEVERITY_WARNING, "leased",

@@ -98,9 +98,11 @@ XCE_API int xce_pool_get(struct xce_client *client, const struct xce_call *call,
 XCE_API int xce_pool_list(struct xce_client *client, const struct xce_call *call,
                           struct xce_pools **ret);
 
-/* A uid that was blocked may be leased again; a pool leases nothing more and is gone when it is empty. */
+/* A uid that was blocked may be leased again; reason is for people, is audited and must be there. */
 XCE_API int xce_pool_unblock(struct xce_client *client, const struct xce_call *call,
-                             const char *name, uint32_t uid, struct xce_pool **ret);
+                             const char *name, uint32_t uid, const char *reason,
+                             struct xce_pool **ret);
+/* A pool leases nothing more and is gone when it is empty. */
 XCE_API int xce_pool_retire(struct xce_client *client, const struct xce_call *call,
                             const char *name, struct xce_pool **ret);
 

@@ -220,8 +220,9 @@ static const struct fsm_blocked *blocked_find(const struct fsm_pool *pool, uint3
 static void explain_blocked(struct explanation *explanation, const struct fsm_blocked *blocked,
                             uint32_t uid)
 {
-    Xce__V1__Waiting *wait = wait_for(explanation, (char *)"administrator", "blocked",
-                                      "remove what is there, then: leasectl pool unblock POOL UID");
+    Xce__V1__Waiting *wait = wait_for(
+        explanation, (char *)"administrator", "blocked",
+        "remove what is there, then: leasectl pool unblock POOL UID --reason WHY");
 
     if (wait && blocked) {
         wait->detail = say(explanation, "%s%s%s%s%s", blocked->reason,

@@ -485,14 +485,21 @@ void service_pool_unblock(struct service *service, struct service_request *reque
     const Xce__V1__UnblockRequest *message = (const Xce__V1__UnblockRequest *)request->message;
     Xce__V1__Command command = XCE__V1__COMMAND__INIT;
     Xce__V1__CmdUnblock unblock = XCE__V1__CMD_UNBLOCK__INIT;
+    const ProtobufCBinaryData *reason = &message->reason;
     struct err err = {{0}};
 
-    if (check_name(&message->name, &err) < 0) {
+    if (check_name(&message->name, &err) < 0 ||
+        text_require("reason", reason->data, reason->len, TEXT_NOTE_MAX, &err) < 0) {
         service_refuse(request, -EINVAL, "%s", err.text);
+        return;
+    }
+    if (!reason->len) {
+        service_refuse(request, -EINVAL, "reason: say why, it is kept");
         return;
     }
     unblock.name = message->name;
     unblock.uid = message->uid;
+    unblock.reason = *reason;
     command.kind_case = XCE__V1__COMMAND__KIND_UNBLOCK;
     command.unblock = &unblock;
     service_propose(service, request, message->request, &command, replied_by_name);

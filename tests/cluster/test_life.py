@@ -298,7 +298,7 @@ class GiveBack(LeaseCase):
         self.wait(lambda: uid in self.blocked(), 20, 'the uid is blocked')
         self.assertNotEqual(self.processes(uid), [], 'nothing of the account is touched')
         self.ok('n1', 'sed', '-i', '/^somebody:/d', '/etc/passwd')
-        self.ok('n1', 'leasectl', 'pool', 'unblock', 'main', uid)
+        self.ok('n1', 'leasectl', 'pool', 'unblock', 'main', uid, '--reason', 'the account is gone')
         self.passes()
         self.wait(lambda: not self.processes(uid), 20, 'what runs there now is a stray')
 

@@ -457,7 +457,9 @@ class LeasectlTest(unittest.TestCase):
         self.assertEqual([(b["uid"], b["node"], b["reason"]) for b in blocked], [(FIRST + 3, "n1", "account")])
         self.assertIn("mallory", self.ctl("pool", "show", "main"))
         self.assertIn("blocked", self.json("explain", str(FIRST + 3))["summary"])
-        self.assertEqual(self.json("pool", "unblock", "main", str(FIRST + 3))["blocked"], [])
+        error = self.error("pool", "unblock", "main", str(FIRST + 3), status=2)
+        self.assertIn("--reason", error["message"])
+        self.assertEqual(self.json("pool", "unblock", "main", str(FIRST + 3), "--reason", "alice left")["blocked"], [])
 
     def test_nodes(self):
         self.pool()

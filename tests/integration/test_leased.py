@@ -273,7 +273,7 @@ class LeasedTest(peer.LeasedCase):
         self.assertEqual(self.client.acquire().leases[0].uid, FIRST + 1)
         waits = self.client.lease.Explain(self.client.m["lease"].LeaseKey(uid=FIRST), timeout=5).waits
         self.assertEqual(waits[0].state, "blocked")
-        self.client.pool.Unblock(self.client.request(pool.UnblockRequest(name=b"main", uid=FIRST)), timeout=5)
+        self.client.pool.Unblock(self.client.request(pool.UnblockRequest(name=b"main", uid=FIRST, reason=b"gone")), timeout=5)
         self.assertEqual(self.client.acquire().leases[0].uid, FIRST)
 
     def test_pool_retire(self):

@@ -426,6 +426,12 @@ class AuditTest(unittest.TestCase):
         self.assertEqual((line["leases"], line["request"], line["outcome"]), ([lease.lease], b"0123456789abcdef".hex(), "OK"))
         self.assertEqual(self.wait_for(method="LeaseService/Release")["lease"], lease.lease)
         self.assertEqual(self.wait_for(method="PoolService/Create")["pool"], "main")
+        m = self.m["pool"]
+        for reason, code in ((b"", "INVALID_ARGUMENT"), (b"bob has left", "NOT_FOUND")):
+            ask = self.client.request(m.UnblockRequest(name=b"main", uid=lease.uid, reason=reason))
+            self.assertEqual(peer.code_of(lambda: self.client.pool.Unblock(ask, timeout=5))[0], code)
+        line = self.wait_for(method="PoolService/Unblock", outcome="NOT_FOUND")
+        self.assertEqual((line["pool"], line["uid"], line["reason"]), ("main", lease.uid, "bob has left"))
         self.assertEqual([l for l in self.lines() if l["method"].split("/")[1] in ("Get", "List")], [])
         mode = os.stat(os.path.join(self.leased.state, "audit.log")).st_mode
         self.assertEqual(mode & 0o7777, 0o600)
