@@ -187,7 +187,7 @@ static int op_welcome(const struct session_welcome *welcome, void *arg)
     prefix_take(n, welcome->prefix);
     n->shape_wanted = true;
     n->had_session = true;
-    n->blocked.n = 0;
+    n->blocked.n = n->leftover.n = 0;
     state_session_begin(n->state, welcome->full);
     guard_session(&n->guard);
     guard_await(&n->guard, welcome->revision);
@@ -235,6 +235,7 @@ static void op_sweep_now(const char *reason, void *arg)
     log_info(LOG_FIELDS(.node = n->node), "told to look at once: %s", reason);
     guard_want(&n->guard);
     state_sweep_now(n->state);
+    n->leftover_next_ms = 0;
     noded_touch(n);
 }
 
@@ -546,6 +547,7 @@ void noded_session_start(struct noded *n)
         .welcome = op_welcome,
         .pool = noded_op_pool,
         .pool_blocked = noded_op_pool_blocked,
+        .pool_leftover = noded_op_pool_leftover,
         .pool_gone = noded_op_pool_gone,
         .lease = op_lease,
         .changed = op_changed,
@@ -679,6 +681,8 @@ static void end(struct noded *n)
     free(n->ahead_told.items);
     free(n->ahead_sweep.items);
     free(n->left_sweep.items);
+    free(n->leftover.items);
+    free(n->leftover_sweep.items);
     free(n->retired.items);
     free(n->sweep_next.items);
     free(n->blocked.items);

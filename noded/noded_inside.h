@@ -144,6 +144,10 @@ struct noded {
     int64_t ahead_swept_ms;
     struct uid_list left_sweep; /* of state_left, being swept */
     int64_t left_next_ms;       /* after a failure not at once again */
+    struct uid_list
+        leftover; /* uids that nobody has and that are blocked until this node has cleaned them */
+    struct uid_list leftover_sweep; /* of these, being swept */
+    int64_t leftover_next_ms;
 
     /* noded_sweep.c */
     const char *acl_roots[ROOTS_MAX];
@@ -252,6 +256,8 @@ void noded_op_overlap(uint64_t question, uint32_t first, uint32_t last, void *ar
 /* ---- noded_vet.c ---- */
 
 void noded_op_vet(const struct state_epoch *uids, size_t n, void *arg);
+void noded_op_pool_leftover(const struct state_pool *pool, const uint32_t *uids, size_t n,
+                            void *arg);
 void noded_op_look_ahead(const struct state_epoch *uids, size_t n, void *arg);
 void noded_vet_forget(struct noded *n); /* accounts have changed */
 void noded_vet_settle(struct noded *n, int64_t now_ms);

@@ -14,6 +14,7 @@
 #define AHEAD_SWEEP_MS 10000
 #define AHEAD_MAX      1024
 #define LEFT_AGAIN_MS  5000
+#define LEFTOVER_MS    60000
 
 struct vet {
     struct noded *n;
@@ -210,11 +211,21 @@ void noded_op_look_ahead(const struct state_epoch *uids, size_t n_uids, void *ar
     noded_touch(n);
 }
 
+/* What is not somebody's is tried again and again, and guarded meanwhile. */
 static void leftover_block(struct noded *n, const struct state_verdict *v)
 {
-    bool is_others = v->reason == REASON_ACCOUNT || v->reason == REASON_GROUP;
-
-    noded_block(n, v->uid, is_others ? v->reason : REASON_LEFTOVER, v->detail);
+    if (v->reason == REASON_ACCOUNT || v->reason == REASON_GROUP) {
+        noded_block(n, v->uid, v->reason, v->detail);
+        return;
+    }
+    if (uid_list_has(&n->leftover, v->uid))
+        return;
+    uid_list_add(&n->leftover, &(struct state_epoch){.uid = v->uid});
+    n->leftover_next_ms = loop_now_ms(n->loop) + LEFTOVER_MS;
+    log_error(LOG_FIELDS(.message_id = LOG_ID_BLOCKED, .uid = v->uid),
+              "nobody has the uid, and something of it can not be removed: %s: %s",
+              reason_word((enum reason)v->reason), v->detail);
+    session_block(n->session, v->uid, REASON_LEFTOVER, v->detail);
 }
 
 static void ahead_swept(struct noded *n, const struct verdicts *dirty)
@@ -224,6 +235,47 @@ static void ahead_swept(struct noded *n, const struct verdicts *dirty)
         if (v->reason != REASON_SCAN_FAILED && state_standing(n->state, v->uid) == STANDS_NOT)
             leftover_block(n, v);
     }
+}
+
+/* ---- what could not be removed ---- */
+
+/* As leased has it; one of ours that it has not heard of yet is found again. */
+void noded_op_pool_leftover(const struct state_pool *pool, const uint32_t *uids, size_t n,
+                            void *arg)
+{
+    struct noded *noded = arg;
+    struct uid_list *list = &noded->leftover;
+    size_t kept = 0;
+
+    for (size_t i = 0; i < list->n; i++)
+        if (list->items[i].uid < pool->first || list->items[i].uid > pool->last)
+            list->items[kept++] = list->items[i];
+    list->n = kept;
+    for (size_t i = 0; i < n; i++)
+        uid_list_add(list, &(struct state_epoch){.uid = uids[i]});
+}
+
+static void leftover_swept(struct noded *n, const struct verdicts *dirty)
+{
+    for (size_t i = 0; i < n->leftover_sweep.n; i++) {
+        uint32_t uid = n->leftover_sweep.items[i].uid;
+
+        if (verdicts_of(dirty, uid) || state_standing(n->state, uid) != STANDS_NOT)
+            continue;
+        log_info(LOG_FIELDS(.uid = uid), "nothing of the uid is left here any more");
+        session_say(n->session, SAY_CLEAN, &(struct state_verdict){.uid = uid});
+    }
+}
+
+static void leftover_settle(struct noded *n, int64_t now_ms)
+{
+    if (n->leftover.n == 0 || n->listing || n->sweeping || now_ms < n->leftover_next_ms)
+        return;
+    n->leftover_next_ms = now_ms + LEFTOVER_MS;
+    n->leftover_sweep.n = 0;
+    for (size_t i = 0; i < n->leftover.n; i++)
+        uid_list_add(&n->leftover_sweep, &n->leftover.items[i]);
+    (void)noded_sweep_free(n, n->leftover_sweep.items, n->leftover_sweep.n, leftover_swept);
 }
 
 /* ---- what was here when this node went off ---- */
@@ -273,6 +325,7 @@ void noded_vet_settle(struct noded *n, int64_t now_ms)
     struct state_counts counts;
 
     left_settle(n, now_ms);
+    leftover_settle(n, now_ms);
     if (n->ahead_wanted && !n->aheading && n->ahead_told.n) {
         n->ahead_wanted = false;
         look(n);

@@ -53,8 +53,10 @@ struct session_ops {
     /* The hello was accepted. 0; negative: end this session (a resume into another state). */
     int (*welcome)(const struct session_welcome *welcome, void *arg);
     void (*pool)(const struct state_pool *pool, void *arg);
-    /* After its pool: every uid of it that is blocked. Not called when leased may have left some out. */
+    /* After its pool: every uid of it that this node has blocked; and those among them for what it could not remove. Not
+     * called when leased may have left some out. */
     void (*pool_blocked)(const struct state_pool *pool, const uint32_t *uids, size_t n, void *arg);
+    void (*pool_leftover)(const struct state_pool *pool, const uint32_t *uids, size_t n, void *arg);
     void (*pool_gone)(const char *name, void *arg);
     void (*lease)(const struct state_lease *lease, void *arg);
     /* The end of a message: all up to revision is told; full_done: and the full list with it. node 0 = not said. */

@@ -7,6 +7,7 @@
 
 #include "common/mem.h"
 #include "map/name.h"
+#include "noded/reason.h"
 #include "xce/limits.h"
 
 #define LOOK_AHEAD_MAX   1024
@@ -82,19 +83,26 @@ static int pool_decode(const Xce__V1__Pool *pool, struct state_pool *ret, struct
 
 /* A full list may have been cut. */
 static void blocked_decode(const Xce__V1__Pool *message, const struct state_pool *pool,
-                           const struct session_ops *ops, void *arg)
+                           const char *node, const struct session_ops *ops, void *arg)
 {
-    uint32_t uids[BLOCKED_TOLD_MAX];
+    uint32_t uids[BLOCKED_TOLD_MAX], left[BLOCKED_TOLD_MAX];
+    size_t n_left = 0;
 
     if (message->n_blocked >= BLOCKED_TOLD_MAX)
         return;
-    for (size_t i = 0; i < message->n_blocked; i++)
-        uids[i] = message->blocked[i]->uid;
+    for (size_t i = 0; i < message->n_blocked; i++) {
+        const Xce__V1__BlockedUid *blocked = message->blocked[i];
+
+        uids[i] = blocked->uid;
+        if (!strcmp(blocked->node, node) && !strcmp(blocked->reason, reason_word(REASON_LEFTOVER)))
+            left[n_left++] = blocked->uid;
+    }
     ops->pool_blocked(pool, uids, message->n_blocked, arg);
+    ops->pool_leftover(pool, left, n_left, arg);
 }
 
-static int pools_decode(const Xce__V1__Changes *changes, const struct session_ops *ops, void *arg,
-                        struct err *err)
+static int pools_decode(const Xce__V1__Changes *changes, const char *node,
+                        const struct session_ops *ops, void *arg, struct err *err)
 {
     struct state_pool pool;
 
@@ -103,7 +111,7 @@ static int pools_decode(const Xce__V1__Changes *changes, const struct session_op
         if (r < 0)
             return r;
         ops->pool(&pool, arg);
-        blocked_decode(changes->pools[i], &pool, ops, arg);
+        blocked_decode(changes->pools[i], &pool, node, ops, arg);
     }
     return 0;
 }
@@ -113,7 +121,7 @@ int session_decode_changes(const Xce__V1__Changes *changes, const char *node,
 {
     char gecos[XCE_GECOS_LEN_MAX + 1];
     struct state_lease lease;
-    int r = pools_decode(changes, ops, arg, err);
+    int r = pools_decode(changes, node, ops, arg, err);
 
     for (size_t i = 0; r == 0 && i < changes->n_leases; i++) {
         r = lease_decode(changes->leases[i], node, &lease, err);

@@ -53,10 +53,12 @@ enum fsm_code {
 #define FSM_POOL_UIDS     (1 << 20) /* of a pool */
 #define FSM_DIRECTORY_MAX 64        /* directory ranges of a pool */
 #define FSM_BLOCKED_MAX   1000      /* blocked uids of a pool that are kept with their reason */
-#define FSM_TRIES_MAX     8   /* further leases for one that a member refused (acquire with wait) */
-#define FSM_NODE_BLOCKS   16  /* so many uids blocked by a node in an hour: it is cordoned */
-#define FSM_ROLES_MAX     64  /* beside the built-in ones */
-#define FSM_RIGHTS_MAX    256 /* of a role */
+#define FSM_TRIES_MAX     8  /* further leases for one that a member refused (acquire with wait) */
+#define FSM_NODE_BLOCKS   16 /* so many uids blocked by a node in an hour: it is cordoned */
+#define FSM_NODE_PASSING                                                                           \
+    256 /* blocked by a node at a time for what it cleans up; more are left in line */
+#define FSM_ROLES_MAX     64   /* beside the built-in ones */
+#define FSM_RIGHTS_MAX    256  /* of a role */
 #define FSM_BINDINGS_MAX  1024 /* of roles to whom */
 #define FSM_BOUND_MAX     16   /* roles of a binding */
 #define FSM_TOKENS_MAX    4096 /* good at once */

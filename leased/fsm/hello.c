@@ -5,6 +5,7 @@
 #include "leased/fsm/incarnation.h"
 #include "leased/fsm/lease.h"
 #include "leased/fsm/node.h"
+#include "leased/fsm/pool.h"
 
 /* Frees in one command, so that applying an entry never takes long; the next tick goes on. */
 #define FREES_AT_ONCE 1024
@@ -197,6 +198,7 @@ static void take_watermark(struct fsm *fsm, struct node *node, uint64_t revision
     if (revision > node->pub.watermark) {
         node->pub.watermark = revision;
         witness_changed(fsm);
+        pool_strays_gone(fsm, node);
         if (node->health == HEALTH_LOST)
             node_requarantine(fsm, node);
     }

@@ -5,6 +5,7 @@
 #include "common/mem.h"
 #include "leased/fsm/lease.h"
 #include "leased/fsm/node.h"
+#include "leased/fsm/pool.h"
 
 struct node *node_find(const struct fsm *fsm, const void *name, size_t len)
 {
@@ -60,6 +61,7 @@ static void free_node(struct node *node)
 void node_table_drop(struct fsm *fsm, struct node *node)
 {
     assert(!node->pub.n_leases);
+    pool_blocks_stay(fsm, node);
     fsm->n_lost -= node->health == HEALTH_LOST;
     HASH_DEL(fsm->nodes_by_name, node);
     fsm->n_nodes--;

@@ -336,13 +336,7 @@ void apply_unblock(struct fsm *fsm, const Xce__V1__Command *command, struct fsm_
                  cmd->uid);
         return;
     }
-    pool->blocked[i] = 0;
-    pool_drop_blocked(fsm, pool, cmd->uid);
-    if (pool->states[i] == UID_ASIDE) {
-        pool->counts.blocked--;
-        pool_line_append(pool, i);
-    }
-    fsm_changed_pool(fsm, pool, CHANGE_POOL);
+    pool_unblock(fsm, pool, i);
     pool_leave_if_empty(fsm, pool);
 }
 

@@ -24,13 +24,30 @@ uint32_t pool_take(struct pool *pool, uint32_t lease_number);
 void pool_take_lost(struct pool *pool, uint32_t i, uint32_t lease_number, uint32_t epoch);
 /* A lease is over: to the end of the line, or aside. */
 void pool_give_back(struct fsm *fsm, struct pool *pool, uint32_t i);
-/* Never give it out (again) until an administrator says so. false = it was blocked already. Tells the change. */
-bool pool_block(struct fsm *fsm, struct pool *pool, uint32_t i, const struct node *node,
-                const char *reason, const char *detail);
+void pool_put_aside(struct pool *pool, uint32_t i);
 /* It retires, and holds no lease and no uid that rests on a false oath: */
 bool pool_is_over(const struct pool *pool);
 /* it goes. */
 void pool_leave_if_empty(struct fsm *fsm, struct pool *pool);
+
+/* ---- blocked uids (pool_block.c) ---- */
+
+/* Never give it out (again) until an administrator says so, or what its node had to clean up is gone. false = it was
+ * blocked already, or the node has too many to clean up. Tells the change. */
+bool pool_block(struct fsm *fsm, struct pool *pool, uint32_t i, const struct node *node,
+                const char *reason, const char *detail);
+/* Blocked: to the end of the line, unless it is leased. Tells the change. */
+void pool_unblock(struct fsm *fsm, struct pool *pool, uint32_t i);
+/* Whether what a node blocks for this reason is a thing that it cleans up, and so leaves by itself. */
+bool pool_block_passes(const char *reason);
+/* The node has another watermark: what it had blocked before for a stray is not blocked any more. */
+void pool_strays_gone(struct fsm *fsm, const struct node *node);
+/* It has nothing of that uid any more. */
+void pool_leftover_gone(struct fsm *fsm, const struct node *node, uint32_t uid);
+/* It is forgotten, and says nothing of them any more. */
+void pool_blocks_stay(struct fsm *fsm, struct node *node);
+/* How many leave by themselves, of this node or (NULL) of all. */
+size_t pool_blocks_passing(const struct fsm *fsm, const struct node *node);
 
 /* ---- making and ending (pool_table.c) ---- */
 

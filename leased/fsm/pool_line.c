@@ -51,7 +51,7 @@ void pool_line_remove(struct pool *pool, uint32_t i)
     pool->counts.free--;
 }
 
-static void put_aside(struct pool *pool, uint32_t i)
+void pool_put_aside(struct pool *pool, uint32_t i)
 {
     pool->states[i] = UID_ASIDE;
     pool->counts.blocked++;
@@ -81,33 +81,11 @@ void pool_take_lost(struct pool *pool, uint32_t i, uint32_t lease_number, uint32
     pool->slots[i].before = lease_number;
 }
 
-bool pool_block(struct fsm *fsm, struct pool *pool, uint32_t i, const struct node *node,
-                const char *reason, const char *detail)
-{
-    if (pool->blocked[i])
-        return false;
-    pool->blocked[i] = 1;
-    if (pool->states[i] == UID_FREE) {
-        pool_line_remove(pool, i);
-        put_aside(pool, i);
-    }
-    pool_add_blocked(fsm, pool,
-                     &(struct fsm_blocked){
-                         .uid = pool->pub.range.first + i,
-                         .node = node ? node->pub.name : NULL,
-                         .reason = reason,
-                         .detail = detail,
-                         .since_wall_ms = fsm->wall_ms,
-                     });
-    fsm_changed_pool(fsm, pool, CHANGE_POOL);
-    return true;
-}
-
 void pool_give_back(struct fsm *fsm, struct pool *pool, uint32_t i)
 {
     assert(pool->states[i] == UID_LEASED);
     if (pool->blocked[i]) {
-        put_aside(pool, i);
+        pool_put_aside(pool, i);
         return;
     }
     pool_line_append(pool, i);

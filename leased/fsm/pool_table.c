@@ -5,6 +5,7 @@
 #include "common/mem.h"
 #include "leased/fsm/incarnation.h"
 #include "leased/fsm/lease.h"
+#include "leased/fsm/node.h"
 #include "leased/fsm/pool.h"
 
 /* ---- finding ---- */
@@ -117,8 +118,19 @@ void pool_table_grow(struct fsm *fsm, struct pool *pool, uint32_t last)
     pool->pub.range.last = last;
 }
 
+/* How many of a node leave by themselves is kept there. */
+static void count_passing(struct fsm *fsm, const struct fsm_blocked *blocked, int n)
+{
+    struct node *node = blocked->revision ? node_find(fsm, blocked->node, strlen(blocked->node))
+                                          : NULL;
+
+    if (node)
+        node->n_passing += (uint32_t)n;
+}
+
 static void free_blocked(struct fsm *fsm, struct fsm_blocked *blocked)
 {
+    count_passing(fsm, blocked, -1);
     intern_put(&fsm->strings, blocked->node);
     intern_put(&fsm->strings, blocked->reason);
     intern_put(&fsm->strings, blocked->detail);
@@ -203,7 +215,9 @@ void pool_add_blocked(struct fsm *fsm, struct pool *pool, const struct fsm_block
         .reason = intern_text(&fsm->strings, blocked->reason),
         .detail = intern_text(&fsm->strings, blocked->detail),
         .since_wall_ms = blocked->since_wall_ms,
+        .revision = blocked->revision,
     };
+    count_passing(fsm, &list[n], 1);
     pool->pub.n_blocked++;
 }
 

@@ -26,10 +26,11 @@ static void block(struct fsm *fsm, struct node *node, uint32_t uid, const char *
                   const char *detail)
 {
     struct pool *pool = pool_of_uid(fsm, uid);
+    bool passes = pool_block_passes(reason);
 
-    if (!pool || !node_may_block(fsm, node))
+    if (!pool || (!passes && !node_may_block(fsm, node)))
         return;
-    if (pool_block(fsm, pool, uid - pool->pub.range.first, node, reason, detail))
+    if (pool_block(fsm, pool, uid - pool->pub.range.first, node, reason, detail) && !passes)
         node_note_block(fsm, node);
 }
 
@@ -169,6 +170,8 @@ void report_member(struct fsm *fsm, struct node *node, const Xce__V1__CmdMember 
     if (!s.lease) {
         if (stray)
             block(fsm, node, report->uid, "stray", s.detail ? s.detail : s.reason);
+        else if (report->kind == XCE__V1__REPORT_KIND__REPORT_KIND_CLEAN)
+            pool_leftover_gone(fsm, node, report->uid);
         return;
     }
     if (report->epoch != s.lease->pub.epoch && !(stray && !report->epoch))

@@ -581,6 +581,39 @@ static void get_rules(struct restore *r)
     r->fsm->rules.revision = revision;
 }
 
+/* ---- blocks that leave by themselves ---- */
+
+static void get_passing_one(struct restore *r)
+{
+    uint32_t uid = get_u32(&r->d);
+    uint64_t revision = get_revision(r);
+    struct pool *pool = pool_of_uid(r->fsm, uid);
+    struct fsm_blocked *list = pool ? (struct fsm_blocked *)pool->pub.blocked : NULL;
+    struct node *node = NULL;
+    uint32_t i = 0, n = pool ? pool->pub.n_blocked : 0;
+
+    while (i < n && list[i].uid != uid)
+        i++;
+    if (i < n && !list[i].revision && list[i].node && pool_block_passes(list[i].reason))
+        node = node_find(r->fsm, list[i].node, strlen(list[i].node));
+    if (!node || !revision) {
+        (void)decoder_fail(&r->d, "a block that leaves by itself can not be");
+        return;
+    }
+    list[i].revision = revision;
+    node->n_passing++;
+}
+
+static void get_passing(struct restore *r)
+{
+    uint32_t n = get_count(&r->d, 12, FSM_POOLS_MAX * FSM_BLOCKED_MAX);
+
+    if (!n)
+        (void)decoder_fail(&r->d, "no block leaves by itself");
+    for (; n && !r->d.wrong; n--)
+        get_passing_one(r);
+}
+
 /* ---- all of it ---- */
 
 static void get_all(struct restore *r)
@@ -608,8 +641,10 @@ static void get_all(struct restore *r)
         get_rules(r);
     if (r->version > 2)
         tokens_get(d, &r->fsm->tokens);
-    if (r->version > SNAPSHOT_PLAIN)
+    if (r->version == SNAPSHOT_RESTORED || (r->version > SNAPSHOT_RESTORED && get_bool(d)))
         incarnation_get(d, r->fsm);
+    if (r->version > SNAPSHOT_RESTORED)
+        get_passing(r);
 }
 
 static const char *check_frame(const uint8_t *bytes, size_t len, uint32_t *ret_version)

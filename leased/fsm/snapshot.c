@@ -238,8 +238,31 @@ static void put_rules(struct encoder *e, const struct fsm *fsm)
     put_bytes(e, fsm->rules.bytes, fsm->rules.len);
 }
 
+static void put_passing(struct encoder *e, const struct fsm *fsm, size_t n)
+{
+    put_u32(e, (uint32_t)n);
+    for (size_t p = 0; p < fsm->n_pools; p++)
+        for (uint32_t i = 0; i < fsm->pools[p]->pub.n_blocked; i++) {
+            const struct fsm_blocked *blocked = &fsm->pools[p]->pub.blocked[i];
+
+            if (!blocked->revision)
+                continue;
+            put_u32(e, blocked->uid);
+            put_u64(e, blocked->revision);
+        }
+}
+
+static uint32_t version_of(const struct fsm *fsm)
+{
+    if (pool_blocks_passing(fsm, NULL))
+        return SNAPSHOT_VERSION;
+    return fsm->restored.times ? SNAPSHOT_RESTORED : SNAPSHOT_PLAIN;
+}
+
 static void put_all(struct encoder *e, const struct fsm *fsm)
 {
+    size_t n_passing = pool_blocks_passing(fsm, NULL);
+
     put_head(e, fsm);
     if (!fsm->initialised)
         return;
@@ -252,8 +275,12 @@ static void put_all(struct encoder *e, const struct fsm *fsm)
     put_requests(e, fsm, RING_REPEATABLE);
     put_rules(e, fsm);
     tokens_put(e, &fsm->tokens);
+    if (n_passing)
+        put_u8(e, fsm->restored.times != 0);
     if (fsm->restored.times)
         incarnation_put(e, fsm);
+    if (n_passing)
+        put_passing(e, fsm, n_passing);
 }
 
 int fsm_snapshot(const struct fsm *fsm, uint8_t **ret, size_t *ret_len)
@@ -267,7 +294,7 @@ int fsm_snapshot(const struct fsm *fsm, uint8_t **ret, size_t *ret_len)
         return -ENOMEM;
     }
     memcpy(e.bytes, SNAPSHOT_MAGIC, 8);
-    le_put_u32(e.bytes + 8, fsm->restored.times ? SNAPSHOT_VERSION : SNAPSHOT_PLAIN);
+    le_put_u32(e.bytes + 8, version_of(fsm));
     le_put_u64(e.bytes + 16, e.len - SNAPSHOT_HEAD);
     le_put_u32(e.bytes + 12,
                digest_crc32c(0, e.bytes + SNAPSHOT_CRC_FROM, e.len - SNAPSHOT_CRC_FROM));

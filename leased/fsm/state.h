@@ -90,8 +90,9 @@ struct node {
     uint32_t n_blocked;
 
     /* derived */
-    uint64_t mark;  /* seen by the check at hand */
-    uint32_t place; /* in fsm->nodes */
+    uint64_t mark;      /* seen by the check at hand */
+    uint32_t place;     /* in fsm->nodes */
+    uint32_t n_passing; /* uids that it has blocked and that leave by themselves */
     struct node_lease *leases;
     size_t cap_leases;
     UT_hash_handle hh;

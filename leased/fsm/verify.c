@@ -218,7 +218,7 @@ static const char *check_retired(const struct fsm *fsm)
 static const char *check_nodes(const struct fsm *fsm)
 {
     size_t n_lost = 0;
-    uint64_t n_members = 0;
+    uint64_t n_members = 0, n_passing = 0;
 
     for (size_t i = 0; i < fsm->n_nodes; i++) {
         const struct node *node = fsm->nodes[i];
@@ -229,11 +229,16 @@ static const char *check_nodes(const struct fsm *fsm)
             return "a node is ahead of the state";
         if ((node->health == HEALTH_UNKNOWN) != (node->pub.unknown_revision != 0))
             return "a node is unknown without a revision, or the other way round";
+        if (node->n_passing && node->n_passing != pool_blocks_passing(fsm, node))
+            return "the blocks of a node are counted wrong";
+        n_passing += node->n_passing;
         if (node->health == HEALTH_OK && incarnation_wants(fsm, node))
             return "a node is trusted that has not told its epochs";
         n_lost += node->health == HEALTH_LOST;
         n_members += node->pub.n_leases;
     }
+    if (n_passing != pool_blocks_passing(fsm, NULL))
+        return "a block leaves by itself of which no node knows";
     return n_lost == fsm->n_lost && n_members == fsm->n_members ? NULL : "nodes are counted wrong";
 }
 

@@ -118,6 +118,7 @@ static void send_changes(struct session *session, struct buf *changes)
     buf_reset(changes);
 }
 
+/* With what this node has blocked: how it knows what is unblocked, and what it still has to clean. */
 static void add_pool(struct session *session, struct buf *changes, const struct fsm_pool *pool)
 {
     struct pool_proto proto;
@@ -125,6 +126,11 @@ static void add_pool(struct session *session, struct buf *changes, const struct 
     size_t len;
 
     if (pool_proto_init(&proto, service_fsm(session->service), pool, 0, false) < 0) {
+        changes->error = -ENOMEM;
+        return;
+    }
+    if (pool_proto_blocked(&proto, pool, session->node) < 0) {
+        pool_proto_done(&proto);
         changes->error = -ENOMEM;
         return;
     }

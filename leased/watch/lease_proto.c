@@ -191,26 +191,39 @@ static int fill_directory(struct pool_proto *ret, const struct fsm_pool *pool)
     return 0;
 }
 
-static int fill_blocked(struct pool_proto *ret, const struct fsm_pool *pool)
+static bool is_of(const struct fsm_blocked *blocked, const char *node)
 {
-    uint32_t n = pool->n_blocked < POOL_PROTO_BLOCKED_MAX ? pool->n_blocked
-                                                          : POOL_PROTO_BLOCKED_MAX;
+    return !node || (blocked->node && !strcmp(blocked->node, node));
+}
 
+static void fill_blocked(Xce__V1__BlockedUid *ret, const struct fsm_blocked *blocked)
+{
+    xce__v1__blocked_uid__init(ret);
+    ret->uid = blocked->uid;
+    ret->node = borrow(blocked->node);
+    ret->reason = borrow(blocked->reason);
+    ret->detail = borrow(blocked->detail);
+    ret->since_ms = blocked->since_wall_ms;
+}
+
+int pool_proto_blocked(struct pool_proto *ret, const struct fsm_pool *pool, const char *node)
+{
+    size_t n = 0;
+
+    for (uint32_t i = 0; i < pool->n_blocked; i++)
+        n += is_of(&pool->blocked[i], node);
     if (!n)
         return 0;
     ret->blocked = calloc(n, sizeof *ret->blocked);
     ret->blocked_pointers = calloc(n, sizeof *ret->blocked_pointers);
     if (!ret->blocked || !ret->blocked_pointers)
         return -ENOMEM;
-    for (uint32_t i = 0; i < n; i++) {
-        xce__v1__blocked_uid__init(&ret->blocked[i]);
-        ret->blocked[i].uid = pool->blocked[i].uid;
-        ret->blocked[i].node = borrow(pool->blocked[i].node);
-        ret->blocked[i].reason = borrow(pool->blocked[i].reason);
-        ret->blocked[i].detail = borrow(pool->blocked[i].detail);
-        ret->blocked[i].since_ms = pool->blocked[i].since_wall_ms;
-        ret->blocked_pointers[i] = &ret->blocked[i];
-    }
+    for (uint32_t i = 0, at = 0; i < pool->n_blocked; i++)
+        if (is_of(&pool->blocked[i], node)) {
+            fill_blocked(&ret->blocked[at], &pool->blocked[i]);
+            ret->blocked_pointers[at] = &ret->blocked[at];
+            at++;
+        }
     ret->message.blocked = ret->blocked_pointers;
     ret->message.n_blocked = n;
     return 0;
@@ -253,7 +266,7 @@ int pool_proto_init(struct pool_proto *ret, const struct fsm *fsm, const struct 
     ret->message.settings = &ret->settings;
     r = fill_directory(ret, pool);
     if (r == 0 && inside)
-        r = fill_blocked(ret, pool);
+        r = pool_proto_blocked(ret, pool, NULL);
     if (r < 0) {
         pool_proto_done(ret);
         return r;

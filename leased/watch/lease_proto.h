@@ -50,11 +50,11 @@ struct pool_proto {
     Xce__V1__BlockedUid **blocked_pointers;
 };
 
-#define POOL_PROTO_BLOCKED_MAX 1000
-
 /* The same for a pool; inside: counts, blocked uids and due time as well, which only administrators see. */
 int pool_proto_init(struct pool_proto *ret, const struct fsm *fsm, const struct fsm_pool *pool,
                     int64_t wall_offset_ms, bool inside);
+/* Those of its blocked uids that this node has blocked (NULL = any), in a message that has none. 0; -ENOMEM. */
+int pool_proto_blocked(struct pool_proto *ret, const struct fsm_pool *pool, const char *node);
 void pool_proto_done(struct pool_proto *proto);
 
 /* A node; heard_ms and connected are the answering replica's to fill. Nothing to undo. */

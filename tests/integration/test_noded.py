@@ -219,14 +219,18 @@ class NodedTest(unittest.TestCase):
         self.assertEqual(len(set(seen)), COUNT)
         self.assertEqual(lease.epoch, first.epoch + 1)
 
-    def release_with_shared_memory(self, lease):
-        """The uid has a segment that stays for as long as it is attached here: the address, for shmdt."""
+    def attach_shared_memory(self, uid):
+        """A segment that stays for as long as it is attached here: the address, for shmdt."""
         shm = libc.shmget(0, 4096, 0o600)
         libc.shmat.restype = ctypes.c_void_p
         libc.shmdt.argtypes = [ctypes.c_void_p]
         at = libc.shmat(shm, None, 0)
-        buffer = struct.pack("<iIIIIHHHHQQ", 0, lease.uid, lease.uid, 0, 0, 0o600, 0, 0, 0, 0, 0) + bytes(200)
+        buffer = struct.pack("<iIIIIHHHHQQ", 0, uid, uid, 0, 0, 0o600, 0, 0, 0, 0, 0) + bytes(200)
         self.assertEqual(libc.shmctl(shm, 1, buffer), 0)
+        return at
+
+    def release_with_shared_memory(self, lease):
+        at = self.attach_shared_memory(lease.uid)
         self.client.release(lease)
         peer.until(lambda: self.member(lease).reason == "ipc-shm", what="a dirty report")
         return at
@@ -238,6 +242,25 @@ class NodedTest(unittest.TestCase):
         self.assertTrue(self.lease(lease).quarantined)
         self.assertEqual(libc.shmdt(at), 0)
         self.free(lease)
+
+    def blocks(self):
+        pool = self.client.pool.Get(self.m["pool"].PoolKey(name=b"main"), timeout=5).pool
+        return {b.uid: b.reason for b in pool.blocked}
+
+    def test_what_a_free_uid_has_left_blocks_it_until_it_is_gone(self):
+        at = self.attach_shared_memory(FIRST)
+        self.begin()
+        peer.until(lambda: self.blocks().get(FIRST) == "leftover", seconds=30, what="the uid to be blocked")
+        # noded knows that it was it, also when it comes anew, and no pass frees it.
+        self.assertEqual(self.noded.stop(), 0)
+        self.noded.start()
+        self.ready()
+        self.passes()
+        self.assertEqual(self.blocks().get(FIRST), "leftover")
+        self.assertEqual(libc.shmdt(at), 0)
+        peer.until(lambda: not self.passes() and FIRST not in self.blocks(), seconds=60, what="the uid to be free again")
+        # What was only ended blocks until the next pass.
+        peer.until(lambda: not self.blocks(), what="the strays to be gone")
 
     def test_stray_dies_while_its_lease_is_dirty_for_another_reason(self):
         """Sweeps of what is dirty come at growing intervals; the guard does not wait for them."""

@@ -131,7 +131,8 @@ bool play_print_events(const uint64_t *events, bool long_run)
         [EVENT_NOT_READY] = "not ready",
         [EVENT_REPLACED] = "replaced",
         [EVENT_JOINED] = "joined",
-        [EVENT_LET_GO] = "let-go",
+        [EVENT_LET_GO] = "*let-go",
+        [EVENT_PASSED] = "*unblocked by a pass",
     };
 
     return play_print(names, SIM_EVENTS, events, long_run);

@@ -196,10 +196,20 @@ static void check_order(struct world *w, uint32_t i)
                      other);
 }
 
+/* By an administrator, or by a pass of the node that had found something there. */
+static void unblocked(struct world *w, struct sim_life *life, bool by_pass)
+{
+    if (!by_pass && w->kind != XCE__V1__COMMAND__KIND_UNBLOCK)
+        violated(w, "a uid is not blocked any more, and nobody has said that it may be used");
+    w->events[EVENT_PASSED] += by_pass;
+    life->place = ++w->back;
+}
+
 /* New uids before all others, in order of number; unblocked ones behind all. */
 static void pool_changed(struct world *w, const struct fsm_pool *pool)
 {
     bool blocked[SIM_UIDS] = {false};
+    bool by_pass = w->kind == XCE__V1__COMMAND__KIND_WATERMARKS;
 
     for (uint32_t b = 0; b < pool->n_blocked; b++)
         blocked[pool->blocked[b].uid - SIM_FIRST] = true;
@@ -212,7 +222,7 @@ static void pool_changed(struct world *w, const struct fsm_pool *pool)
         if (!life->in_pool)
             life->place = --w->front;
         else if (life->aside && !blocked[i])
-            life->place = ++w->back;
+            unblocked(w, life, by_pass);
         life->in_pool = true;
         life->aside = blocked[i];
     }
@@ -528,6 +538,7 @@ static bool may_be_granted(struct world *w, const Xce__V1__Command *command)
 void truth_before(struct world *w, const Xce__V1__Command *command)
 {
     w->applying = client_request(w, command);
+    w->kind = command->kind_case;
     w->may = may_be_granted(w, command);
     w->wanted = w->may && command->kind_case == XCE__V1__COMMAND__KIND_REPORT &&
                 fsm_wants_epochs(w->fsm, fsm_node(w->fsm, text_of(w, command->report->node)));

@@ -136,6 +136,7 @@ enum sim_event {
     EVENT_REPLACED,  /* a lease of a waiting request */
     EVENT_JOINED,    /* a member of an active lease is ready now */
     EVENT_LET_GO,    /* one was to join, and refused */
+    EVENT_PASSED,    /* a block that left by itself */
     SIM_EVENTS,
 };
 
@@ -202,6 +203,7 @@ struct world {
     struct command_entry entry;
     int64_t written_ms;         /* when its time was written into it; -1 = that time may be wrong */
     int applying;               /* request of the command being applied, -1 = none */
+    int kind;                   /* of that command */
     bool may;                   /* the command may be granted */
     bool wanted;                /* the node whose report it is has to tell its epochs */
     struct fsm_outcome outcome; /* of the last command */

@@ -621,12 +621,122 @@ static void node_block_of_a_leased_uid_lets_the_lease_live(void **state)
     assert_int_equal(kit_counts(&kit).blocked, 1);
 }
 
-static void node_that_finds_a_stray_under_a_free_uid_blocks_it(void **state)
+static void stray(const char *node, uint32_t uid)
 {
-    kit_report_uid(&kit, "n1", kit_node(&kit, "n1")->session, KIT_FIRST_UID + 5, 0, KIT_STRAY,
-                   "process");
+    kit_report_uid(&kit, node, kit_node(&kit, node)->session, uid, 0, KIT_STRAY, "process");
+}
+
+static void clean(const char *node, uint32_t uid)
+{
+    kit_report_uid(&kit, node, kit_node(&kit, node)->session, uid, 0, KIT_CLEAN, NULL);
+}
+
+static void node_that_finds_a_stray_under_a_free_uid_blocks_it_until_its_next_pass(void **state)
+{
+    uint64_t before;
+
+    stray("n1", KIT_FIRST_UID + 5);
+    before = fsm_revision(kit.fsm) - 1;
     assert_int_equal(kit_pool(&kit)->n_blocked, 1);
     assert_string_equal(kit_pool(&kit)->blocked[0].reason, "stray");
+    assert_int_equal(kit_counts(&kit).blocked, 1);
+    /* Neither a pass that began before, nor that of another, says that it is gone. */
+    kit_watermark(&kit, "n1", before);
+    kit_watermark(&kit, "n2", before + 1);
+    assert_int_equal(kit_counts(&kit).blocked, 1);
+    kit_watermark(&kit, "n1", before + 1);
+    assert_int_equal(kit.n_changes, 1);
+    assert_int_equal(kit.changes[0].kind, CHANGE_POOL);
+    assert_int_equal(kit_counts(&kit).blocked, 0);
+    assert_int_equal(kit_pool(&kit)->n_blocked, 0);
+    /* At the end of the line. */
+    for (int i = 0; i < 31; i++)
+        assert_int_not_equal(kit_lease(&kit, kit_active(&kit, "n1"))->uid, KIT_FIRST_UID + 5);
+    assert_int_equal(kit_lease(&kit, kit_active(&kit, "n1"))->uid, KIT_FIRST_UID + 5);
+}
+
+static void node_that_leaves_something_of_a_free_uid_blocks_it_until_it_is_clean(void **state)
+{
+    kit_block(&kit, "n1", KIT_FIRST_UID + 5, "leftover");
+    /* No pass looks for all that may lie around. */
+    kit_watermarks(&kit);
+    clean("n2", KIT_FIRST_UID + 5);
+    clean("n1", KIT_FIRST_UID + 6);
+    assert_int_equal(kit.n_changes, 0);
+    assert_int_equal(kit_counts(&kit).blocked, 1);
+    clean("n1", KIT_FIRST_UID + 5);
+    assert_int_equal(kit_counts(&kit).blocked, 0);
+    /* An account goes by no word of a node. */
+    kit_block(&kit, "n1", KIT_FIRST_UID + 5, "account");
+    clean("n1", KIT_FIRST_UID + 5);
+    kit_watermarks(&kit);
+    assert_int_equal(kit_counts(&kit).blocked, 1);
+}
+
+static void node_block_that_would_pass_gives_way_to_one_that_stays(void **state)
+{
+    stray("n1", KIT_FIRST_UID + 5);
+    kit_block(&kit, "n2", KIT_FIRST_UID + 5, "account");
+    assert_int_equal(kit_pool(&kit)->n_blocked, 1);
+    assert_string_equal(kit_pool(&kit)->blocked[0].reason, "account");
+    assert_string_equal(kit_pool(&kit)->blocked[0].node, "n2");
+    /* And does not take its place. */
+    stray("n1", KIT_FIRST_UID + 5);
+    assert_int_equal(kit.n_changes, 0);
+    kit_watermarks(&kit);
+    assert_int_equal(kit_counts(&kit).blocked, 1);
+}
+
+static void node_block_of_who_is_gone_stays(void **state)
+{
+    stray("n2", KIT_FIRST_UID + 5);
+    kit_lost(&kit, "n2", false);
+    kit_watermarks(&kit);
+    assert_int_equal(kit_counts(&kit).blocked, 1);
+    kit_fence(&kit, "n2", "machine-2", "boot-1");
+    assert_int_equal(kit_verb(&kit, "n2", XCE__V1__NODE_VERB__NODE_VERB_FORGET, NULL), FSM_OK);
+    /* Another machine of that name knows nothing of it. */
+    kit_hello(&kit, "n2", "machine-3", "boot-1", false);
+    kit_watermarks(&kit);
+    assert_int_equal(kit_counts(&kit).blocked, 1);
+    assert_int_equal(kit_unblock(&kit, KIT_FIRST_UID + 5), FSM_OK);
+}
+
+static void node_that_was_lost_and_is_back_looks_again(void **state)
+{
+    stray("n2", KIT_FIRST_UID + 5);
+    kit_lost(&kit, "n2", false);
+    kit_hello(&kit, "n2", "machine-2", "boot-1", false);
+    assert_int_equal(kit_counts(&kit).blocked, 1);
+    kit_watermarks(&kit);
+    assert_int_equal(kit_counts(&kit).blocked, 0);
+}
+
+static void node_that_cleans_up_is_not_cordoned_for_it(void **state)
+{
+    for (uint32_t i = 0; i < 20; i++)
+        stray("n1", KIT_FIRST_UID + i);
+    for (uint32_t i = 20; i < 30; i++)
+        kit_block(&kit, "n1", KIT_FIRST_UID + i, "leftover");
+    assert_int_equal(kit_counts(&kit).blocked, 30);
+    assert_int_equal(node_is("n1"), NODE_READY);
+    kit_watermarks(&kit);
+    assert_int_equal(kit_counts(&kit).blocked, 10);
+}
+
+static void node_holds_so_many_uids_by_what_it_finds_and_no_more(void **state)
+{
+    struct kit many;
+    uint64_t session;
+
+    kit_start(&many, 300, 1);
+    many.light = true;
+    session = kit_node(&many, "n1")->session;
+    for (uint32_t i = 0; i < 300; i++)
+        kit_report_uid(&many, "n1", session, KIT_FIRST_UID + i, 0, KIT_STRAY, "process");
+    assert_int_equal(kit_counts(&many).blocked, FSM_NODE_PASSING);
+    assert_null(fsm_verify(many.fsm));
+    kit_done(&many);
 }
 
 static void node_that_blocks_too_much_is_cordoned(void **state)
@@ -691,7 +801,13 @@ int main(void)
         TEST(node_fenced_whose_boot_speaks_blocks_beyond_the_pool),
         TEST(node_blocks_a_free_uid),
         TEST(node_block_of_a_leased_uid_lets_the_lease_live),
-        TEST(node_that_finds_a_stray_under_a_free_uid_blocks_it),
+        TEST(node_that_finds_a_stray_under_a_free_uid_blocks_it_until_its_next_pass),
+        TEST(node_that_leaves_something_of_a_free_uid_blocks_it_until_it_is_clean),
+        TEST(node_block_that_would_pass_gives_way_to_one_that_stays),
+        TEST(node_block_of_who_is_gone_stays),
+        TEST(node_that_was_lost_and_is_back_looks_again),
+        TEST(node_that_cleans_up_is_not_cordoned_for_it),
+        cmocka_unit_test(node_holds_so_many_uids_by_what_it_finds_and_no_more),
         TEST(node_that_blocks_too_much_is_cordoned),
         TEST(node_that_blocks_now_and_then_is_not_cordoned),
     };

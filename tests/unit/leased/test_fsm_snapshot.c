@@ -55,6 +55,8 @@ static int rich(void **state)
     kit_request(kit, "renewed", 1, 0);
     kit_renew(kit, kit->out_leases[1], 0);
     kit_verb(kit, "n2", XCE__V1__NODE_VERB__NODE_VERB_DRAIN, "new disk");
+    kit_report_uid(kit, "n1", kit_node(kit, "n1")->session, KIT_FIRST_UID + 21, 0, KIT_STRAY,
+                   "process");
     assert_int_equal(fsm_snapshot(kit->fsm, &f->bytes, &f->len), 0);
     *state = f;
     return 0;
@@ -136,6 +138,28 @@ static void snapshot_damaged_and_sealed_again_never_gives_a_broken_state(void **
     assert_int_equal(fsm_digest(f->kit.fsm), before);
 }
 
+/* Only what earlier ones can not know is written as what they can not read. */
+static void snapshot_is_of_the_version_that_its_state_needs(void **state)
+{
+    static const uint32_t versions[] = {SNAPSHOT_PLAIN, SNAPSHOT_VERSION, SNAPSHOT_PLAIN};
+    struct kit kit;
+    uint8_t *bytes;
+    size_t len;
+
+    kit_start(&kit, 4, 1);
+    for (int i = 0; i < 3; i++) {
+        if (i == 1)
+            kit_report_uid(&kit, "n1", kit_node(&kit, "n1")->session, KIT_FIRST_UID, 0, KIT_STRAY,
+                           "process");
+        if (i == 2)
+            kit_watermarks(&kit);
+        assert_int_equal(fsm_snapshot(kit.fsm, &bytes, &len), 0);
+        assert_int_equal(bytes[8], versions[i]);
+        free(bytes);
+    }
+    kit_done(&kit);
+}
+
 static void snapshot_of_another_version_says_so(void **state)
 {
     struct fixture *f = *state;
@@ -172,6 +196,7 @@ int main(void)
         TEST(snapshot_cut_short_is_refused),
         TEST(snapshot_damaged_and_sealed_again_never_gives_a_broken_state),
         TEST(snapshot_of_another_version_says_so),
+        cmocka_unit_test(snapshot_is_of_the_version_that_its_state_needs),
         TEST(snapshot_of_an_empty_state_restores),
     };
 

@@ -25,6 +25,8 @@ struct fixture {
     enum session_node node;
     int blocked_told, blocked;
     uint32_t blocked_first;
+    int leftover;
+    uint32_t leftover_first;
     struct state_epoch uids[4];
     struct err err;
 
@@ -68,6 +70,14 @@ static void take_blocked(const struct state_pool *pool, const uint32_t *uids, si
     f->blocked_first = n ? uids[0] : 0;
 }
 
+static void take_leftover(const struct state_pool *pool, const uint32_t *uids, size_t n, void *arg)
+{
+    struct fixture *f = arg;
+
+    f->leftover = (int)n;
+    f->leftover_first = n ? uids[0] : 0;
+}
+
 static void take_gone(const char *name, void *arg)
 {
     ((struct fixture *)arg)->gone++;
@@ -96,6 +106,7 @@ static const struct session_ops ops = {
     .lease = take_lease,
     .pool = take_pool,
     .pool_blocked = take_blocked,
+    .pool_leftover = take_leftover,
     .pool_gone = take_gone,
     .changed = take_changed,
     .look_ahead = take_ahead,
@@ -203,6 +214,29 @@ static void session_blocked_uids_are_told_whole_or_not_at_all(void **state)
     f->p.n_blocked = 1000;
     assert_int_equal(decode(f), 0);
     assert_int_equal(f->blocked_told, 2);
+}
+
+static void session_leftovers_are_those_of_this_node(void **state)
+{
+    struct fixture *f = *state;
+    static const struct {
+        const char *node, *reason;
+    } rows[] = {{"n1", "account"}, {"n2", "leftover"}, {"n1", "leftover"}, {"n1", "stray"}};
+    Xce__V1__BlockedUid uids[4], *list[4];
+
+    for (uint32_t i = 0; i < 4; i++) {
+        xce__v1__blocked_uid__init(&uids[i]);
+        uids[i].uid = UID + i;
+        uids[i].node = (char *)(uintptr_t)rows[i].node;
+        uids[i].reason = (char *)(uintptr_t)rows[i].reason;
+        list[i] = &uids[i];
+    }
+    f->p.blocked = list;
+    f->p.n_blocked = 4;
+    assert_int_equal(decode(f), 0);
+    assert_int_equal(f->blocked, 4);
+    assert_int_equal(f->leftover, 1);
+    assert_int_equal(f->leftover_first, UID + 2);
 }
 
 static void session_lease_of_others_is_no_membership(void **state)
@@ -318,6 +352,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         SESSION_TEST(session_changes_are_told_in_order),
         SESSION_TEST(session_blocked_uids_are_told_whole_or_not_at_all),
+        SESSION_TEST(session_leftovers_are_those_of_this_node),
         SESSION_TEST(session_lease_of_others_is_no_membership),
         SESSION_TEST(session_gecos_tells_neither_owner_nor_job),
         SESSION_TEST(session_unsound_changes_are_refused),

@@ -1,0 +1,130 @@
+/* Uids that are not given out: by whom and why, and which of them leave by themselves. */
+#include <string.h>
+
+#include "leased/fsm/node.h"
+#include "leased/fsm/pool.h"
+
+static const char stray[] = "stray", leftover[] = "leftover";
+
+bool pool_block_passes(const char *reason)
+{
+    return !strcmp(reason, stray) || !strcmp(reason, leftover);
+}
+
+static const struct fsm_blocked *find(const struct pool *pool, uint32_t uid)
+{
+    for (uint32_t i = 0; i < pool->pub.n_blocked; i++)
+        if (pool->pub.blocked[i].uid == uid)
+            return &pool->pub.blocked[i];
+    return NULL;
+}
+
+/* A node that finds things everywhere is no reason to give nothing out any more; and only what is listed can leave. */
+static bool too_many(const struct pool *pool, const struct node *node)
+{
+    return node->n_passing >= FSM_NODE_PASSING || pool->pub.n_blocked >= FSM_BLOCKED_MAX;
+}
+
+bool pool_block(struct fsm *fsm, struct pool *pool, uint32_t i, const struct node *node,
+                const char *reason, const char *detail)
+{
+    uint32_t uid = pool->pub.range.first + i;
+    bool leaves = node && pool_block_passes(reason);
+    const struct fsm_blocked *held;
+
+    if (pool->blocked[i]) {
+        held = leaves ? NULL : find(pool, uid);
+        if (!held || !held->revision)
+            return false;
+        pool_drop_blocked(fsm, pool, uid);
+    } else if (leaves && too_many(pool, node)) {
+        return false;
+    }
+    pool->blocked[i] = 1;
+    if (pool->states[i] == UID_FREE) {
+        pool_line_remove(pool, i);
+        pool_put_aside(pool, i);
+    }
+    pool_add_blocked(fsm, pool,
+                     &(struct fsm_blocked){
+                         .uid = uid,
+                         .node = node ? node->pub.name : NULL,
+                         .reason = reason,
+                         .detail = detail,
+                         .since_wall_ms = fsm->wall_ms,
+                         .revision = leaves ? fsm->revision + 1 : 0,
+                     });
+    fsm_changed_pool(fsm, pool, CHANGE_POOL);
+    return true;
+}
+
+void pool_unblock(struct fsm *fsm, struct pool *pool, uint32_t i)
+{
+    pool->blocked[i] = 0;
+    pool_drop_blocked(fsm, pool, pool->pub.range.first + i);
+    if (pool->states[i] == UID_ASIDE) {
+        pool->counts.blocked--;
+        pool_line_append(pool, i);
+    }
+    /* The last epoch there is has been used: it is never granted again. */
+    if (pool->states[i] == UID_FREE && pool->slots[i].epoch == UINT32_MAX)
+        (void)pool_block(fsm, pool, i, NULL, "epochs", "every epoch of this uid has been used");
+    else
+        fsm_changed_pool(fsm, pool, CHANGE_POOL);
+}
+
+/* Those of the node that this says are over. */
+static void let_pass(struct fsm *fsm, const struct node *node, const char *reason, uint32_t uid)
+{
+    for (size_t p = 0; p < fsm->n_pools; p++) {
+        struct pool *pool = fsm->pools[p];
+
+        for (uint32_t i = 0; i < pool->pub.n_blocked;) {
+            const struct fsm_blocked *blocked = &pool->pub.blocked[i];
+
+            if (blocked->revision && blocked->node == node->pub.name &&
+                !strcmp(blocked->reason, reason) &&
+                (uid ? blocked->uid == uid : blocked->revision <= node->pub.watermark))
+                pool_unblock(fsm, pool, blocked->uid - pool->pub.range.first);
+            else
+                i++;
+        }
+    }
+}
+
+void pool_strays_gone(struct fsm *fsm, const struct node *node)
+{
+    if (node->n_passing)
+        let_pass(fsm, node, stray, 0);
+}
+
+void pool_leftover_gone(struct fsm *fsm, const struct node *node, uint32_t uid)
+{
+    if (node->n_passing)
+        let_pass(fsm, node, leftover, uid);
+}
+
+void pool_blocks_stay(struct fsm *fsm, struct node *node)
+{
+    for (size_t p = 0; node->n_passing && p < fsm->n_pools; p++) {
+        struct fsm_blocked *list = (struct fsm_blocked *)fsm->pools[p]->pub.blocked;
+
+        for (uint32_t i = 0; i < fsm->pools[p]->pub.n_blocked; i++)
+            if (list[i].node == node->pub.name)
+                list[i].revision = 0;
+    }
+    node->n_passing = 0;
+}
+
+size_t pool_blocks_passing(const struct fsm *fsm, const struct node *node)
+{
+    size_t n = 0;
+
+    for (size_t p = 0; p < fsm->n_pools; p++)
+        for (uint32_t i = 0; i < fsm->pools[p]->pub.n_blocked; i++) {
+            const struct fsm_blocked *blocked = &fsm->pools[p]->pub.blocked[i];
+
+            n += blocked->revision && (!node || blocked->node == node->pub.name);
+        }
+    return n;
+}
