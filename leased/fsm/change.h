@@ -164,6 +164,11 @@ struct fsm_change {
     enum fsm_change_kind kind;
     int64_t now_ms, wall_ms;
     bool expiry_only; /* a lease of which nothing but the expiry has moved (Renew, grace) */
+    /* Of a lease: its state as it was told before (0 = never; the same = it has not moved), and reasons of its quarantine that
+     * are new. Of a pool: what has just been blocked, NULL = nothing. */
+    enum lease_state before;
+    uint32_t quarantined;
+    const struct fsm_blocked *blocked;
     /* The one that changed, as it is now; NULL with the other kinds. */
     const struct fsm_lease *lease;
     const struct fsm_pool *pool;

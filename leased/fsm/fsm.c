@@ -120,15 +120,35 @@ static void tell(struct fsm *fsm, struct fsm_change *change)
 void fsm_changed_lease(struct fsm *fsm, struct lease *lease, bool expiry_only)
 {
     struct fsm_change change = {
-        .kind = CHANGE_LEASE, .lease = &lease->pub, .expiry_only = expiry_only};
+        .kind = CHANGE_LEASE,
+        .lease = &lease->pub,
+        .expiry_only = expiry_only,
+        .before = (enum lease_state)lease->told_state,
+        .quarantined = lease->pub.quarantine & ~(uint32_t)lease->told_quarantine,
+    };
 
+    lease_told(lease);
     lease->pub.revision = ++fsm->revision;
     tell(fsm, &change);
+}
+
+void lease_told(struct lease *lease)
+{
+    lease->told_state = (uint8_t)lease->pub.state;
+    lease->told_quarantine = (uint8_t)lease->pub.quarantine;
 }
 
 void fsm_changed_pool(struct fsm *fsm, struct pool *pool, enum fsm_change_kind kind)
 {
     struct fsm_change change = {.kind = kind, .pool = &pool->pub};
+
+    pool->pub.revision = ++fsm->revision;
+    tell(fsm, &change);
+}
+
+void fsm_changed_blocked(struct fsm *fsm, struct pool *pool, const struct fsm_blocked *blocked)
+{
+    struct fsm_change change = {.kind = CHANGE_POOL, .pool = &pool->pub, .blocked = blocked};
 
     pool->pub.revision = ++fsm->revision;
     tell(fsm, &change);

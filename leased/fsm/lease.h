@@ -48,6 +48,8 @@ struct fsm_member *lease_member(struct lease *lease, uint32_t i);
 bool lease_owes(const struct lease *lease, const struct fsm_member *member);
 /* Whether it was added to a lease that is active, and is not ready yet. */
 bool lease_joins(const struct lease *lease, uint32_t i);
+/* As it is now it has been told: by its last change, or by the snapshot that it is out of. */
+void lease_told(struct lease *lease);
 void lease_count_owed(struct lease *lease);
 void lease_set_proof(struct fsm *fsm, struct lease *lease, uint32_t i, enum member_proof proof,
                      const char *reason, const char *detail);

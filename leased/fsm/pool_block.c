@@ -31,6 +31,14 @@ bool pool_block(struct fsm *fsm, struct pool *pool, uint32_t i, const struct nod
     uint32_t uid = pool->pub.range.first + i;
     bool leaves = node && pool_block_passes(reason);
     const struct fsm_blocked *held;
+    struct fsm_blocked block = {
+        .uid = uid,
+        .node = node ? node->pub.name : NULL,
+        .reason = reason,
+        .detail = detail,
+        .since_wall_ms = fsm->wall_ms,
+        .revision = leaves ? fsm->revision + 1 : 0,
+    };
 
     if (pool->blocked[i]) {
         held = leaves ? NULL : find(pool, uid);
@@ -45,16 +53,8 @@ bool pool_block(struct fsm *fsm, struct pool *pool, uint32_t i, const struct nod
         pool_line_remove(pool, i);
         pool_put_aside(pool, i);
     }
-    pool_add_blocked(fsm, pool,
-                     &(struct fsm_blocked){
-                         .uid = uid,
-                         .node = node ? node->pub.name : NULL,
-                         .reason = reason,
-                         .detail = detail,
-                         .since_wall_ms = fsm->wall_ms,
-                         .revision = leaves ? fsm->revision + 1 : 0,
-                     });
-    fsm_changed_pool(fsm, pool, CHANGE_POOL);
+    pool_add_blocked(fsm, pool, &block);
+    fsm_changed_blocked(fsm, pool, &block);
     return true;
 }
 

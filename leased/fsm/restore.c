@@ -403,6 +403,7 @@ static void settle(struct restore *r, struct lease *lease)
     lease_count_owed(lease);
     lease_set_timer(fsm, lease);
     (void)lease_requarantine(fsm, lease);
+    lease_told(lease);
     if (lease_live(pub))
         lease_jobs_add(fsm, lease);
     if (pub->state != LEASE_RETIRED)

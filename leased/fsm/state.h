@@ -35,6 +35,7 @@ struct lease {
     bool all_nodes;     /* asked for as such */
 
     /* derived */
+    uint8_t told_state, told_quarantine; /* in the last change */
     /* members whose proof the state waits for: READY when granted or active, CLEAN when draining */
     uint32_t n_owed;
     uint32_t n_dirty; /* members */
@@ -254,6 +255,8 @@ void fsm_answer(struct fsm *fsm, struct fsm_outcome *outcome, uint64_t lease);
 /* Give the object the next revision and tell the hook. */
 void fsm_changed_lease(struct fsm *fsm, struct lease *lease, bool expiry_only);
 void fsm_changed_pool(struct fsm *fsm, struct pool *pool, enum fsm_change_kind kind);
+/* It has one blocked uid more. */
+void fsm_changed_blocked(struct fsm *fsm, struct pool *pool, const struct fsm_blocked *blocked);
 void fsm_changed_node(struct fsm *fsm, struct node *node, enum fsm_change_kind kind);
 void fsm_changed_rules(struct fsm *fsm);
 

@@ -8,6 +8,7 @@
 #include "leased/service/cluster.h"
 #include "leased/service/degraded.h"
 #include "leased/service/enroll.h"
+#include "leased/service/events.h"
 #include "leased/service/internal.h"
 #include "leased/service/rbac.h"
 #include "leased/service/refill.h"
@@ -84,6 +85,8 @@ void service_changed(struct service *service, const struct fsm_change *change)
 {
     rbac_changed(service, change);
     wait_changed(service, change);
+    if (service->leading)
+        events_changed(change);
 }
 
 void service_restored(struct service *service)

@@ -1,6 +1,7 @@
 #!/usr/bin/env -S LC_ALL=C.UTF-8 /usr/bin/python3 -B
 """Three leased as replicas over mutual TLS on loopback: made, grown, used through each, killed, shrunk, backed up."""
 import os
+import re
 import shutil
 import subprocess
 import time
@@ -31,6 +32,7 @@ class Cluster(replicas.Cluster):
         self.equal()
 
     def test_leader_killed_nothing_is_lost(self):
+        self.config = "LogLevel = debug"
         self.form()
         kept = {}
         for i in range(3):
@@ -48,6 +50,10 @@ class Cluster(replicas.Cluster):
         for replica in self.replicas:
             for job, uid in kept.items():
                 self.assertEqual(replica.ctl("show", "--job", job.decode())["uid"], uid)
+        # Told by who led, and by nobody again.
+        told = "".join(replica.said() for replica in self.replicas)
+        for uid in kept.values():
+            self.assertEqual(len(re.findall(r"granted to .*\(lease \d+, uid %d, epoch 1, node n1" % uid, told)), 1)
 
     def test_minority_refuses_within_the_deadline(self):
         self.form()

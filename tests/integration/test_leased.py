@@ -25,6 +25,52 @@ class LeasedTest(peer.LeasedCase):
         self.assertEqual(status, "NOT_FOUND")
         return FREE
 
+    # ---- what the log tells ----
+
+    def told(self, what):
+        return len([line for line in self.leased.said().splitlines() if what in line])
+
+    def test_log_tells_each_step_once(self):
+        self.config_more("LogLevel = debug")
+        self.pool()
+        node = self.node(clean_reports=False)
+        lease = self.client.acquire(wait=True, job=b"j1").leases[0]
+        about = "(lease %d, uid %d, epoch 1, node n1, job j1)" % (lease.lease, lease.uid)
+        self.client.release(lease)
+        node.report(lease.uid, 1, node.m.REPORT_KIND_DIRTY, b"file", b"/tmp/x")
+        peer.until(lambda: self.told("warning: quarantined: dirty: file: /tmp/x " + about) == 1, what="the quarantine")
+        node.report(lease.uid, 1, node.m.REPORT_KIND_CLEAN)
+        peer.until(lambda: self.state(lease.lease) == FREE, what="the uid to be free")
+        steps = ("granted to root on 1 nodes ", "active: every member is ready ", "ended by release ", "the uid is free ")
+        self.assertEqual([self.told(step + about) for step in steps], [1, 1, 1, 1])
+        # Nothing is told again when the log is read again.
+        self.leased.stop()
+        self.leased.start()
+        peer.until(lambda: self.client.pool.List(self.client.m["pool"].ListPoolsRequest(), timeout=5), what="leased to serve")
+        self.assertEqual([self.told(step + about) for step in steps], [1, 1, 1, 1])
+        self.assertEqual(self.told("quarantined"), 1)
+
+    def config_more(self, line):
+        self.leased.stop()
+        with open(self.leased.conf, "a") as f:
+            f.write(line + "\n")
+        self.leased.start()
+
+    def test_log_alarms_when_an_oath_was_false(self):
+        self.pool()
+        self.node("n2", machine="2" * 32, clean_reports=False, beats=0.1)
+        self.node("n1", clean_reports=False)
+        held, freed = (self.client.acquire(nodes=nodes, wait=True).leases[0] for nodes in (["n1", "n2"], ["n1"]))
+        self.nodes.pop().close()
+        peer.until(lambda: self.node_state("n1") == 4, what="n1 to be lost")
+        fence = self.client.m["node"].FenceRequest(node=b"n1", reason=b"pulled the plug", machine_id=b"1" * 32, boot_id=b"a" * 32)
+        self.client.node.Fence(self.client.request(fence), timeout=5)
+        peer.until(lambda: self.state(freed.lease) == FREE, what="the uid to be free")
+        self.assertNotIn("error", self.leased.said())
+        self.nodes.append(peer.Node(self.client, "n1").wait(lambda n: n.welcome, what="welcome"))
+        self.assertRegex(self.leased.said(), r"error: blocked: the uid was freed because uid:0 swore .*\(uid %d\)" % freed.uid)
+        self.assertRegex(self.leased.said(), r"error: quarantined: oath-broken.*\(lease %d, .*, node n" % held.lease)
+
     # ---- the life of a lease ----
 
     def test_life_of_a_lease(self):

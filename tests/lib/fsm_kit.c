@@ -84,6 +84,8 @@ static void on_change(const struct fsm_change *change, void *arg)
         c->uid = change->lease->uid;
         c->state = change->lease->state;
         c->quarantine = change->lease->quarantine;
+        c->before = change->before;
+        c->quarantined = change->quarantined;
     }
     if (change->node) {
         snprintf(c->name, sizeof(c->name), "%s", change->node->name);
@@ -91,6 +93,8 @@ static void on_change(const struct fsm_change *change, void *arg)
     }
     if (change->pool)
         snprintf(c->name, sizeof(c->name), "%s", change->pool->name);
+    if (change->blocked)
+        snprintf(c->blocked, sizeof(c->blocked), "%s", change->blocked->reason);
     if (change->revision != fsm_revision(kit->fsm))
         kit_die("a change without the state's revision", NULL);
 }

@@ -24,9 +24,10 @@ struct kit_change {
     bool expiry_only;
     uint64_t lease;
     uint32_t uid;
-    enum lease_state state;
-    uint32_t quarantine;
-    char name[80]; /* of pool or node */
+    enum lease_state state, before;
+    uint32_t quarantine, quarantined;
+    char blocked[16]; /* why a uid of the pool has just been; "" = none has */
+    char name[80];    /* of pool or node */
     enum node_state node_state;
 };
 

@@ -541,6 +541,39 @@ static void lease_that_is_free_last_says_free(void **state)
 }
 
 /* More than a few pages of them, all at once, all gone, and again. */
+/* What the log needs to say a thing once: also behind a snapshot, which the twin comes out of. */
+static void lease_changes_tell_what_is_new(void **state)
+{
+    uint64_t id;
+
+    kit_acquire(&kit, &(struct kit_grant){.nodes = "n1,n2"});
+    id = kit.out_leases[0];
+    assert_int_equal(kit.changes[0].before, 0);
+    kit_report(&kit, "n1", id, KIT_READY, NULL);
+    assert_int_equal(kit.changes[0].before, LEASE_GRANTED);
+    assert_int_equal(kit.changes[0].state, LEASE_GRANTED);
+    kit_report(&kit, "n2", id, KIT_READY, NULL);
+    assert_int_equal(kit.changes[0].before, LEASE_GRANTED);
+    assert_int_equal(kit.changes[0].state, LEASE_ACTIVE);
+    kit_release(&kit, id, NULL);
+    assert_int_equal(kit.changes[0].before, LEASE_ACTIVE);
+    kit_report(&kit, "n1", id, KIT_DIRTY, "file");
+    assert_int_equal(kit.changes[0].quarantined, QUARANTINE_DIRTY);
+    kit_report(&kit, "n1", id, KIT_DIRTY, "process");
+    assert_int_equal(kit.changes[0].quarantine, QUARANTINE_DIRTY);
+    assert_int_equal(kit.changes[0].quarantined, 0);
+    kit_lost(&kit, "n2", false);
+    assert_int_equal(kit.changes[1].quarantined, QUARANTINE_MEMBER_LOST);
+    kit_report(&kit, "n1", id, KIT_CLEAN, NULL);
+    assert_int_equal(kit.changes[0].quarantined, 0);
+    kit_report(&kit, "n1", id, KIT_DIRTY, "file");
+    assert_int_equal(kit.changes[0].quarantined, QUARANTINE_DIRTY);
+    kit_block(&kit, "n1", KIT_FIRST_UID + 3, "account");
+    assert_string_equal(kit.changes[0].blocked, "account");
+    kit_unblock(&kit, KIT_FIRST_UID + 3);
+    assert_string_equal(kit.changes[0].blocked, "");
+}
+
 static void leases_by_the_hundred_come_and_go(void **state)
 {
     static struct kit_grant grants[500];
@@ -600,6 +633,7 @@ int main(void)
         TEST(lease_retired_is_free_when_its_last_witness_is_lost),
         TEST(lease_waits_for_a_lost_member_even_if_it_was_clean),
         TEST(lease_that_is_free_last_says_free),
+        TEST(lease_changes_tell_what_is_new),
         cmocka_unit_test(leases_by_the_hundred_come_and_go),
     };
 
