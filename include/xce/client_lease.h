@@ -191,12 +191,12 @@ XCE_API int xce_lease_list(struct xce_client *client, const struct xce_call *cal
                            const struct xce_lease_filter *filter, struct xce_leases **ret);
 
 struct xce_waiting {
-    const char *what;  /* "member n1", "cool-down", "witness n2", ... */
+    const char *what;  /* "member n1", "cool-down", "witness n2", "reason stray", ... */
     const char *state; /* the word for where it stands */
     const char *detail;
     int64_t since_ms; /* wall time */
     int64_t until_ms; /* wall time when it is due; 0 = not known */
-    const char *cure; /* what an administrator can do */
+    const char *cure; /* what one can do, or when it goes by itself */
 };
 
 struct xce_explanation {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/pb.h"
+#include "leased/service/cure.h"
 #include "leased/service/find.h"
 #include "leased/service/internal.h"
 #include "leased/watch/lease_proto.h"
@@ -79,30 +80,25 @@ static const char *node_word(enum node_state state)
     return (size_t)state < sizeof words / sizeof words[0] ? words[state] : "";
 }
 
-/* What can be done about a member that has not proved it clean. */
-static const char *member_cure(const struct fsm_member *member)
-{
-    if (member->proof == PROOF_DIRTY)
-        return "remove what the detail names on that node, then: leasectl node sweep NODE";
-    if (member->node->state == NODE_LOST)
-        return "bring the node back, or swear that it is off: leasectl node fence NODE";
-    return "";
-}
-
 static void explain_members(struct explanation *explanation, bool until_ready)
 {
     const struct fsm_lease *lease = explanation->lease;
 
     for (uint32_t i = 0; i < lease->n_members; i++) {
         const struct fsm_member *member = &lease->members[i];
-        bool over = until_ready ? member->proof == PROOF_READY
+        bool over = until_ready ? member->proof == PROOF_READY || member->released
                                 : member->proof == PROOF_CLEAN || member->proof == PROOF_FENCED;
+        char cure[CURE_MAX];
         Xce__V1__Waiting *wait;
 
         if (over)
             continue;
+        if (until_ready)
+            (void)cure_late(lease, member, cure);
+        else
+            (void)cure_unproved(member, cure);
         wait = wait_for(explanation, say(explanation, "member %s", member->node->name),
-                        proof_word(member->proof), until_ready ? "" : member_cure(member));
+                        proof_word(member->proof), say(explanation, "%s", cure));
         if (!wait)
             return;
         if (member->reason && *member->reason)
@@ -120,13 +116,13 @@ static void explain_witnesses(struct explanation *explanation)
     const struct fsm_node *node = NULL;
 
     while ((node = fsm_node_next(fsm, node))) {
+        char cure[CURE_MAX];
         Xce__V1__Waiting *wait;
 
         if (!fsm_lease_waits_for(fsm, explanation->lease, node))
             continue;
-        wait = wait_for(
-            explanation, say(explanation, "witness %s", node->name), node_word(node->state),
-            node->state == NODE_LOST ? "bring the node back, or: leasectl node fence NODE" : "");
+        wait = wait_for(explanation, say(explanation, "witness %s", node->name),
+                        node_word(node->state), say(explanation, "%s", cure_unseen(node, cure)));
         if (!wait)
             return;
         wait->detail = say(explanation,
@@ -149,13 +145,13 @@ static void explain_restored(struct explanation *explanation)
         return;
     while ((node = fsm_node_next(fsm, node))) {
         const char *what = fsm_node_awaited(fsm, node);
+        char cure[CURE_MAX];
 
         if (!what)
             continue;
         any = true;
-        wait = wait_for(
-            explanation, say(explanation, "node %s", node->name), node_word(node->state),
-            node->state == NODE_LOST ? "bring the node back, or: leasectl node fence NODE" : "");
+        wait = wait_for(explanation, say(explanation, "node %s", node->name),
+                        node_word(node->state), say(explanation, "%s", cure_unseen(node, cure)));
         if (!wait)
             return;
         wait->detail = say(explanation, "since a backup was restored: %s", what);
@@ -170,6 +166,37 @@ static void explain_restored(struct explanation *explanation)
     wait->since_ms = restored.wall_ms;
 }
 
+static void explain_holder(struct explanation *explanation)
+{
+    const struct fsm_lease *lease = explanation->lease;
+    Xce__V1__Waiting *wait = wait_for(
+        explanation, say(explanation, "holder %s", lease->owner.name), "active",
+        say(explanation, "leasectl release --lease %" PRIu64 ", or: leasectl revoke", lease->id));
+
+    if (wait)
+        wait->until_ms = lease->expires_ms ? lease->expires_ms + explanation->offset_ms : 0;
+}
+
+/* Reasons that no member shows by itself; they are no further things to wait for. */
+static void explain_quarantine(struct explanation *explanation)
+{
+    const struct fsm_lease *lease = explanation->lease;
+
+    for (const struct cure_reason *reason = cure_reasons; reason->reason; reason++) {
+        char cure[CURE_MAX];
+        Xce__V1__Waiting *wait;
+
+        if (!(lease->quarantine & reason->reason))
+            continue;
+        wait = wait_for(explanation, say(explanation, "reason %s", reason->word), "quarantined",
+                        say(explanation, "%s", cure_quarantined(lease, reason->reason, cure)));
+        if (!wait)
+            return;
+        wait->detail = (char *)(uintptr_t)reason->detail;
+        wait->until_ms = 0;
+    }
+}
+
 static void explain_state(struct explanation *explanation)
 {
     const struct fsm_lease *lease = explanation->lease;
@@ -179,11 +206,8 @@ static void explain_state(struct explanation *explanation)
         explain_members(explanation, true);
         break;
     case LEASE_ACTIVE:
-        (void)wait_for(explanation, say(explanation, "holder %s", lease->owner.name), "active",
-                       "leasectl release, or: leasectl revoke");
-        if (explanation->n && lease->expires_ms)
-            explanation->waits[explanation->n - 1]->until_ms = lease->expires_ms +
-                                                               explanation->offset_ms;
+        explain_holder(explanation);
+        explain_members(explanation, true);
         break;
     case LEASE_DRAINING:
         explain_members(explanation, false);
@@ -206,6 +230,7 @@ static void explain_state(struct explanation *explanation)
                    lease->uid, lease_proto_state_word(lease->state), lease->id, lease->epoch,
                    lease->cause ? ", ended by " : "", lease_proto_cause(lease->cause),
                    explanation->n, explanation->n == 1 ? "" : "s");
+    explain_quarantine(explanation);
 }
 
 static const struct fsm_blocked *blocked_find(const struct fsm_pool *pool, uint32_t uid)
@@ -217,13 +242,17 @@ static const struct fsm_blocked *blocked_find(const struct fsm_pool *pool, uint3
 }
 
 /* Beyond FSM_BLOCKED_MAX of a pool nobody knows why any more. */
-static void explain_blocked(struct explanation *explanation, const struct fsm_blocked *blocked,
-                            uint32_t uid)
+static void explain_blocked(struct explanation *explanation, const struct fsm_pool *pool,
+                            const struct fsm_blocked *blocked, uint32_t uid)
 {
-    Xce__V1__Waiting *wait = wait_for(
-        explanation, (char *)"administrator", "blocked",
-        "remove what is there, then: leasectl pool unblock POOL UID --reason WHY");
+    const struct fsm *fsm = service_fsm(explanation->service);
+    bool passes = blocked && blocked->revision;
+    char cure[CURE_MAX];
+    Xce__V1__Waiting *wait;
 
+    wait = wait_for(explanation,
+                    passes ? say(explanation, "node %s", blocked->node) : (char *)"administrator",
+                    "blocked", say(explanation, "%s", cure_blocked(fsm, pool, uid, blocked, cure)));
     if (wait && blocked) {
         wait->detail = say(explanation, "%s%s%s%s%s", blocked->reason,
                            blocked->node ? " on node " : "", blocked->node ? blocked->node : "",
@@ -241,7 +270,7 @@ static void explain_unleased(struct explanation *explanation, const struct fsm_p
     const struct fsm *fsm = service_fsm(explanation->service);
 
     if (fsm_uid_is_blocked(fsm, uid))
-        explain_blocked(explanation, blocked_find(pool, uid), uid);
+        explain_blocked(explanation, pool, blocked_find(pool, uid), uid);
     explain_restored(explanation);
     if (explanation->n && !fsm_uid_is_blocked(fsm, uid))
         (void)snprintf(explanation->summary, sizeof explanation->summary,

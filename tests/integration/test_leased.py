@@ -310,6 +310,58 @@ class LeasedTest(peer.LeasedCase):
         peer.until(lambda: self.state(lease.lease) == COOLING, what="cooling")
         self.assertRegex(peer.code_of(self.client.acquire)[1], r"cooling 1.* in (59|60) s")
 
+    def cures(self, uid):
+        """{what: (state, cure)}"""
+        explained = self.client.lease.Explain(self.client.m["lease"].LeaseKey(uid=uid), timeout=5)
+        return {wait.what: (wait.state, wait.cure) for wait in explained.waits}
+
+    def cure(self, uid, what, state, cure):
+        """It is explained so; the words of the cure are in order."""
+        def explained():
+            said = self.cures(uid).get(what, ("", ""))
+            return said[0] == state and cure in said[1]
+        try:
+            peer.until(explained, what="the explanation")
+        except AssertionError:
+            self.fail("%s is not %s with a cure of %r: %s" % (what, state, cure, self.cures(uid)))
+
+    def test_explain_tells_what_would_release_it(self):
+        self.pool(count=3, cooldown_ms=60000, ready_timeout_ms=3000)
+        node = self.node(ready=False, clean_reports=False, beats=0.1)
+        kinds = node.m
+        lease = self.client.acquire().leases[0]
+        uid = lease.uid
+        self.cure(uid, "member n1", "pending", "release --lease %d --node n1" % lease.lease)
+        node.report(uid, 1, kinds.REPORT_KIND_READY)
+        self.cure(uid, "holder root", "active", "release --lease %d" % lease.lease)
+        self.client.release(lease)
+        self.cure(uid, "member n1", "pending", "leasectl node sweep n1")
+        node.report(uid, 1, kinds.REPORT_KIND_DIRTY, b"file", b"/tmp/x")
+        self.cure(uid, "member n1", "dirty", "remove what the detail names on n1, then: leasectl node sweep n1")
+        node.report(uid, 1, kinds.REPORT_KIND_CLEAN)
+        self.cure(uid, "cool-down", "running", "")
+        node.report(uid, 1, kinds.REPORT_KIND_STRAY, b"process")
+        self.cure(uid, "member n1", "pending", "leasectl node sweep n1")
+        self.cure(uid, "reason stray", "quarantined", "n1 first; who starts it: journalctl -u noded on n1")
+        self.assertIn("1 thing to wait for", self.client.lease.Explain(
+            self.client.m["lease"].LeaseKey(uid=uid), timeout=5).summary)
+        self.nodes.pop().close()
+        self.cure(uid, "member n1", "pending", "leasectl node fence n1")
+
+    def test_explain_tells_what_would_unblock_it(self):
+        self.pool()
+        node = self.node()
+        node.block(FIRST, b"account", b"alice")
+        self.cure(FIRST, "administrator", "blocked", "on n1, then: leasectl pool unblock main %d --reason" % FIRST)
+        node.block(FIRST + 1, b"leftover", b"/tmp/x")
+        self.cure(FIRST + 1, "node n1", "blocked", "remove it on n1, then: leasectl node sweep n1")
+        node.report(FIRST + 1, 0, node.m.REPORT_KIND_CLEAN)
+        peer.until(lambda: not self.cures(FIRST + 1), what="the uid to be free")
+        node.block(FIRST + 2, b"leftover", b"/tmp/x")
+        self.cure(FIRST + 2, "node n1", "blocked", "remove it on n1")
+        self.nodes.pop().close()
+        self.cure(FIRST + 2, "node n1", "blocked", "bring n1 back; or when you have looked there: leasectl pool unblock main")
+
     def test_blocked_uid_is_passed_over_until_unblocked(self):
         self.pool(count=2)
         node = self.node()
