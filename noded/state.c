@@ -236,15 +236,23 @@ static void lease_gone(struct state *state, struct seen *seen, const struct stat
     slot_count(state, slot, 1);
 }
 
+/* A record that is written again keeps what was said of it: nobody who asks meanwhile is told that this node is not ready. */
+static uint8_t map_flags(const struct seen *seen)
+{
+    const struct slot *slot = seen->slot;
+
+    if (!slot->member)
+        return 0;
+    if (slot->closed)
+        return XCE_MAP_MEMBER | XCE_MAP_CLOSED;
+    return slot->admitted && seen->on_disk ? XCE_MAP_MEMBER | XCE_MAP_SAID_READY : XCE_MAP_MEMBER;
+}
+
 static void lease_to_map(struct state *state, struct seen *seen, const struct state_lease *lease)
 {
     struct slot *slot = seen->slot;
-    uint8_t flags = 0;
-    int r;
+    int r = state->ops.map_set(lease, map_flags(seen), state->arg);
 
-    if (slot->member)
-        flags = slot->closed ? XCE_MAP_MEMBER | XCE_MAP_CLOSED : XCE_MAP_MEMBER;
-    r = state->ops.map_set(lease, flags, state->arg);
     if (r == 0)
         slot->written = true;
     else if (slot->member && phase_live(slot->phase) && !slot->closed && !slot->written)

@@ -77,11 +77,10 @@ enum xce_map_lease {
 
 /* Flags of a record. The lease is *here*: member, granted or active, not closed. */
 enum xce_map_flag {
-    XCE_MAP_MEMBER = 1 << 0, /* this machine is a member */
-    XCE_MAP_CLOSED = 1 << 1, /* admission is closed for this epoch, for good */
-    /* The two below are noded's own notes, which it needs after a restart. */
-    XCE_MAP_SAID_READY = 1 << 2,
-    XCE_MAP_SAID_CLEAN = 1 << 3,
+    XCE_MAP_MEMBER = 1 << 0,     /* this machine is a member */
+    XCE_MAP_CLOSED = 1 << 1,     /* admission is closed for this epoch, for good */
+    XCE_MAP_SAID_READY = 1 << 2, /* it said READY for it; until it is closed */
+    XCE_MAP_SAID_CLEAN = 1 << 3, /* noded's own note */
 };
 
 struct xce_map_range {

@@ -22,6 +22,7 @@ struct fixture {
     char log[4096];
     size_t len;
     int map_r;
+    uint8_t set_flags, flags; /* of the record as it was last set; and with what was marked since */
     struct state_epoch batch[8]; /* of the last persist, vet or sweep */
     size_t n_batch;
     int64_t now;
@@ -46,11 +47,13 @@ static int map_set(const struct state_lease *lease, uint8_t flags, void *arg)
         note(f, "set %u/%u %d%s%s%s; ", lease->uid - UID, lease->epoch, lease->phase,
              flags & XCE_MAP_MEMBER ? " member" : "", flags & XCE_MAP_CLOSED ? " closed" : "",
              strcmp(lease->home, "/h") != 0 ? " WRONG HOME" : "");
+    f->set_flags = f->flags = flags;
     return f->map_r;
 }
 
 static void map_mark(uint32_t uid, uint32_t epoch, uint8_t add, uint8_t drop, void *arg)
 {
+    ((struct fixture *)arg)->flags |= add;
     if (add & XCE_MAP_CLOSED)
         note(arg, "close %u/%u; ", uid - UID, epoch);
 }
@@ -244,6 +247,28 @@ static void state_lease_lives_and_ends(void **state)
     expect(f, "retire 0/1;");
     shows(f, 0, 2, STATE_GRANTED, PROOF_NONE);
     expect(f, "vet 0/2; persist 0/2;");
+}
+
+/* pam_xce lets nobody in before it is in the map that this node is ready, nor must it ever vanish from there. */
+static void state_map_says_ready_as_long_as_it_is_so(void **state)
+{
+    struct fixture *f = *state;
+
+    session(f, true);
+    shows(f, 0, 1, STATE_GRANTED, PROOF_NONE);
+    state_flush(f->state, f->now, true);
+    vetted(f);
+    assert_int_equal(f->flags, XCE_MAP_MEMBER);
+    state_persisted(f->state, 0);
+    assert_int_equal(f->flags, XCE_MAP_MEMBER | XCE_MAP_SAID_READY);
+    shows(f, 0, 1, STATE_ACTIVE, PROOF_READY);
+    assert_int_equal(f->set_flags, XCE_MAP_MEMBER | XCE_MAP_SAID_READY);
+    session(f, true);
+    shows(f, 0, 1, STATE_ACTIVE, PROOF_READY);
+    assert_int_equal(f->set_flags, XCE_MAP_MEMBER | XCE_MAP_SAID_READY);
+    shows(f, 0, 1, STATE_DRAINING, PROOF_READY);
+    assert_int_equal(f->set_flags & (XCE_MAP_MEMBER | XCE_MAP_CLOSED),
+                     XCE_MAP_MEMBER | XCE_MAP_CLOSED);
 }
 
 static void state_ready_waits_for_disk_and_vetting_in_either_order(void **state)
@@ -901,6 +926,7 @@ int main(void)
 #define STATE_TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
     const struct CMUnitTest tests[] = {
         STATE_TEST(state_lease_lives_and_ends),
+        STATE_TEST(state_map_says_ready_as_long_as_it_is_so),
         STATE_TEST(state_ready_waits_for_disk_and_vetting_in_either_order),
         STATE_TEST(state_older_epoch_is_refused),
         STATE_TEST(state_what_was_here_and_is_over_is_left),
