@@ -56,7 +56,7 @@ int map_file_open(const char *path, bool writable, struct map_file *ret, const c
     return 0;
 }
 
-static bool reserved(uint64_t first, uint64_t last)
+bool map_reserved(uint64_t first, uint64_t last)
 {
     static const struct {
         uint32_t first, last;
@@ -82,7 +82,7 @@ static const char *fault_in_ranges(const struct xce_map_header *header)
             return "order of its ranges";
         next_uid = (uint64_t)range->first + range->count;
         next_record += range->count;
-        if (reserved(range->first, next_uid - 1))
+        if (map_reserved(range->first, next_uid - 1))
             return "a range holds reserved uids";
     }
     if (next_record != header->n_records || next_record > XCE_UIDS_MAX)

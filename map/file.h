@@ -41,6 +41,9 @@ const char *map_fault(const void *base, size_t size);
 int map_open(const char *path, struct map *ret, struct map_file *ret_file, const char **ret_why);
 void map_close(struct map *map);
 
+/* Whether one of these uids is never leased on any cluster (XCE_RESERVED_UIDS): no map has it in a range. */
+bool map_reserved(uint64_t first, uint64_t last);
+
 /* Whether another file has taken the place of this one. One load, no system call; see also map_moved. */
 static inline bool map_superseded(const struct map *map)
 {

@@ -86,6 +86,24 @@ int name_decode_numbers(const char *numbers, size_t len, uint32_t *ret_uid, uint
     return 0;
 }
 
+bool name_possible(const char *name)
+{
+    char prefix[NAME_PREFIX_MAX + 1];
+    size_t len = strnlen(name, NAME_MAX_LEN + 1), prefix_len = 0;
+    uint32_t uid, epoch;
+
+    while (prefix_len < len && prefix_len < NAME_PREFIX_MAX && name[prefix_len] != '-') {
+        prefix[prefix_len] = name[prefix_len];
+        prefix_len++;
+    }
+    if (len > NAME_MAX_LEN || prefix_len == NAME_PREFIX_MAX || prefix_len == len)
+        return false;
+    prefix[prefix_len++] = '-';
+    prefix[prefix_len] = '\0';
+    return name_prefix_valid(prefix) &&
+           name_decode_numbers(name + prefix_len, len - prefix_len, &uid, &epoch) == 0;
+}
+
 int name_decode_uid(const char *numbers, uint32_t *ret_uid)
 {
     uint64_t n = 0;

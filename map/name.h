@@ -33,6 +33,10 @@ int name_decode(const char *prefix, const char *name, size_t len, uint32_t *ret_
 /* The same for what stands behind the prefix. */
 int name_decode_numbers(const char *numbers, size_t len, uint32_t *ret_uid, uint32_t *ret_epoch);
 
+/* Whether it is the name of a lease under some prefix: what can be said of a name without knowing the cluster's. name ends
+ * in NUL; at most NAME_MAX_LEN + 1 bytes are read. */
+bool name_possible(const char *name);
+
 /* The uid alone, out of what stands behind the prefix and ends in NUL; at most 9 bytes are read. 0; NAME_FOREIGN. */
 int name_decode_uid(const char *numbers, uint32_t *ret_uid);
 

@@ -289,38 +289,6 @@ static __attribute__((noinline)) bool moved_on(const struct view *v, time_t now)
 
 /* ---- look-ups ---- */
 
-/* Not one of those that are never leased. */
-static bool uid_possible(uint32_t uid)
-{
-    static const struct {
-        uint32_t first, last;
-    } reserved[] = {XCE_RESERVED_UIDS};
-
-    for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++)
-        if (uid >= reserved[i].first && uid <= reserved[i].last)
-            return false;
-    return true;
-}
-
-/* A name of a lease under whatever prefix. */
-static bool name_possible(const char *name)
-{
-    char prefix[NAME_PREFIX_MAX + 1];
-    size_t len = strnlen(name, NAME_MAX_LEN + 1), prefix_len = 0;
-    uint32_t uid, epoch;
-
-    while (prefix_len < len && prefix_len < NAME_PREFIX_MAX && name[prefix_len] != '-') {
-        prefix[prefix_len] = name[prefix_len];
-        prefix_len++;
-    }
-    if (len > NAME_MAX_LEN || prefix_len == NAME_PREFIX_MAX || prefix_len == len)
-        return false;
-    prefix[prefix_len++] = '-';
-    prefix[prefix_len] = '\0';
-    return name_prefix_valid(prefix) &&
-           name_decode_numbers(name + prefix_len, len - prefix_len, &uid, &epoch) == 0;
-}
-
 /* What is asked for: by name if that is set, else by uid. */
 struct question {
     const char *name;
@@ -382,7 +350,7 @@ bool cache_find_uid(uint32_t uid, unsigned want, struct map_entry *ret)
         if (settled(&v, r, uid))
             return r == 0;
     }
-    return uid_possible(uid) &&
+    return !map_reserved(uid, uid) &&
            find_patiently(&(struct question){.uid = uid, .want = want, .find = find_uid}, ret);
 }
 

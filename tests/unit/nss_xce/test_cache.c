@@ -144,12 +144,12 @@ static void cache_names_that_cannot_be_ours_open_nothing(void **state)
             fail_msg("\"%s\" is taken for one of ours", no[i]);
     for (size_t i = 0; i < sizeof(yes) / sizeof(yes[0]); i++)
         assert_true(name_possible(yes[i]));
-    assert_false(uid_possible(0));
-    assert_false(uid_possible(65534));
-    assert_false(uid_possible(UINT32_MAX));
-    assert_false(uid_possible(524288));
-    assert_true(uid_possible(BASE));
-    assert_true(uid_possible(70000));
+    assert_true(map_reserved(0, 0));
+    assert_true(map_reserved(65534, 65534));
+    assert_true(map_reserved(UINT32_MAX, UINT32_MAX));
+    assert_true(map_reserved(524288, 524288));
+    assert_false(map_reserved(BASE, BASE));
+    assert_false(map_reserved(70000, 70000));
 }
 
 int main(void)
