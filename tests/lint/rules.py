@@ -116,6 +116,7 @@ FORBIDDEN_IN = {
     'leased/fsm': (_PURE, 'the state is a pure function of the log'),
     'leased/rbac': (_PURE, 'a decision is a pure function of its arguments'),
     'nss_xce': (_GUEST, 'a guest in a foreign process'),
+    'pam': (_GUEST, 'a guest in a foreign process'),
 }
 
 # Lines; parameters; levels of nested control blocks.

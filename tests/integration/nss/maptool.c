@@ -1,7 +1,8 @@
 /* A writer of the uid map that does as it is told: commands on stdin, "ok" or "error: ..." for each on stdout. Ends with
  * its input; the map stays.
  *
- *   shape FIRST LAST [FIRST LAST]...   set UID EPOCH [GID]...   retire UID EPOCH   fill FIRST N   beat */
+ *   shape FIRST LAST [FIRST LAST]...   set UID EPOCH [GID]...   retire UID EPOCH   fill FIRST N   beat
+ *   lease UID EPOCH STATE FLAGS   synced 0|1 */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,6 +41,15 @@ static int set(struct map_writer *w, const uint32_t *n, size_t count)
     return map_writer_set(w, &lease);
 }
 
+static int set_lease(struct map_writer *w, const uint32_t *n)
+{
+    struct map_lease lease = fixture_lease(n[0], n[1]);
+
+    lease.state = (enum xce_map_lease)n[2];
+    lease.flags = (uint8_t)n[3];
+    return map_writer_set(w, &lease);
+}
+
 static int fill(struct map_writer *w, const uint32_t *n)
 {
     int r = 0;
@@ -62,6 +72,12 @@ static int run(struct map_writer *w, char *line)
         return shape(w, n, count);
     if (strncmp(line, "set ", 4) == 0 && count >= 2)
         return set(w, n, count);
+    if (strncmp(line, "lease ", 6) == 0 && count == 4)
+        return set_lease(w, n);
+    if (strncmp(line, "synced ", 7) == 0 && count == 1) {
+        map_writer_progress(w, 1, n[0] == 1);
+        return 0;
+    }
     if (strncmp(line, "fill ", 5) == 0 && count == 2)
         return fill(w, n);
     if (strncmp(line, "retire ", 7) == 0 && count == 2)

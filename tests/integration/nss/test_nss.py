@@ -10,92 +10,16 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
-BASE = 0x78000000
-NAME = 'xce-1w00000-1'
-MAP = '/run/xce/uidmap'
-
-
-def skip(why):
-    print('skip:', why)
-    sys.exit(77)
-
-
-def run(*args, **kw):
-    return subprocess.run([str(a) for a in args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                          timeout=60, **kw)
-
-
-def enter():
-    """Begin again in name spaces of our own; the marker is the pid of who did."""
-    if os.environ.pop('XCE_TEST_NSS_INSIDE', None) == '1':
-        return
-    if os.geteuid() != 0:
-        skip('needs root, for a mount name space')
-    if os.environ.get('XCE_TEST_SANITIZED'):
-        skip('programs of the system cannot load a module built with sanitizers')
-    os.environ['XCE_TEST_NSS_INSIDE'] = '1'
-    os.execvp('unshare', ['unshare', '--mount', '--propagation', 'private', sys.executable, '-B'] + sys.argv)
-
-
-class Stage:
-    """What the machine looks like to the tests."""
-
-    def __init__(self, module, libdir):
-        self.dir = tempfile.mkdtemp(prefix='xce-nss-')
-        os.chmod(self.dir, 0o755)
-        self.conf = os.path.join(self.dir, 'nsswitch.conf')
-        lib = os.path.join(self.dir, 'lib')
-        os.mkdir(lib)
-        shutil.copy(module, lib)
-        self.nsswitch('files xce')
-        self.mount('--bind', self.conf, '/etc/nsswitch.conf')
-        self.mount('-t', 'tmpfs', '-o', 'mode=0755', 'none', '/run')
-        self.mount('-t', 'overlay', '-o', f'lowerdir={lib}:{libdir}', 'none', libdir)
-        os.mkdir('/run/xce', 0o755)
-
-    @staticmethod
-    def mount(*args):
-        done = run('mount', *args)
-        if done.returncode != 0:
-            skip('cannot mount: ' + done.stderr.strip())
-
-    def nsswitch(self, services, extra=''):
-        # In place: it is bound.
-        with open(self.conf, 'w') as f:
-            f.write(f'passwd: {services}\ngroup: {services}\n{extra}')
-
-    def close(self):
-        shutil.rmtree(self.dir)
-
-
-class Writer:
-    def __init__(self):
-        self.process = subprocess.Popen([TOOL, MAP], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        self.began = self.process.stdout.readline().strip()
-
-    def do(self, *words):
-        self.process.stdin.write(' '.join(map(str, words)) + '\n')
-        self.process.stdin.flush()
-        answer = self.process.stdout.readline().strip()
-        if answer != 'ok':
-            raise AssertionError(f'{words}: {answer}')
-
-    def close(self):
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGCONT)
-        self.process.stdin.close()
-        self.process.wait(10)
-        self.process.stdout.close()
-
+sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
+from stage import BASE, MAP, NAME, Stage, Writer, enter, run  # noqa: E402
 
 class Nss(unittest.TestCase):
     def setUp(self):
         STAGE.nsswitch('files xce')
-        self.writer = Writer()
+        self.writer = Writer(TOOL)
         self.addCleanup(self.clean)
         self.writer.do('shape', BASE, BASE + 65535)
         self.writer.do('set', BASE, 1, 4001, 4002, 4003)
@@ -185,7 +109,7 @@ class Nss(unittest.TestCase):
         process = subprocess.Popen([PROBE, 'late', str(BASE), NAME], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         self.addCleanup(process.stdout.close)
         self.assertEqual(process.stdout.readline(), 'waiting\n')
-        self.writer = Writer()
+        self.writer = Writer(TOOL)
         self.writer.do('shape', BASE, BASE + 9)
         self.writer.do('set', BASE, 1)
         process.stdin.write('go\n')
@@ -197,7 +121,7 @@ class Nss(unittest.TestCase):
         self.writer.process.wait()
         self.good(PROBE, 'both', BASE, NAME)
         self.writer.close()
-        self.writer = Writer()
+        self.writer = Writer(TOOL)
         self.assertEqual(self.writer.began, 'taken')
         self.good(PROBE, 'both', BASE, NAME)
 
@@ -340,7 +264,7 @@ class Nss(unittest.TestCase):
         for cut in (0, 1, 4095, 4096, size // 2, size - 4096, size - 1):
             os.truncate(MAP, cut)
             self.assertEqual(run('getent', 'passwd', BASE).returncode, 2, cut)
-        self.writer = Writer()
+        self.writer = Writer(TOOL)
         self.assertEqual(self.writer.began, 'new')
 
 
