@@ -49,6 +49,13 @@ if ls "$disk/$host/root/usr/lib/sysusers.d/"xce*.conf >/dev/null 2>&1; then
     done
 fi
 
+# Where leased users come in and where not.
+if [ -f "$disk/$host/root/usr/share/pam-configs/xce" ] && ! grep -qs pam_xce "$disk/$host/root/etc/pam.d/common-account" &&
+    [ -x "$disk/$host/root/usr/sbin/pam-auth-update" ]; then
+    DEBIAN_FRONTEND=noninteractive chroot "$disk/$host/root" pam-auth-update --package </dev/null ||
+        echo "$host: pam_xce is not in /etc/pam.d/common-*" >&2
+fi
+
 export SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1
 exec systemd-nspawn --register=no --keep-unit -q -M "$host" -D "$disk/$host/root" \
     --network-bridge=br0 --bind="$disk/shared:/shared" --system-call-filter=@keyring \
