@@ -22,6 +22,7 @@
 #include "leased/rpc/listener.h"
 #include "leased/seed.h"
 #include "leased/server_ask.h"
+#include "leased/server_audit.h"
 #include "leased/server_engine.h"
 #include "leased/server_tls.h"
 #include "leased/service/service.h"
@@ -648,24 +649,11 @@ static int open_state(struct server *server)
 
 static int open_audit(struct server *server)
 {
-    char path[TEXT_PATH_MAX + 32];
-    struct audit_options options = {
-        .path = settings(server)->audit_file,
-        .size_bytes = settings(server)->audit_size,
-        .keep = settings(server)->audit_keep,
-    };
     struct err err = {{0}};
-    int r;
+    int r = server_audit_open(settings(server), &server->audit, &err);
 
-    if (!options.size_bytes)
-        return 0;
-    if (!*options.path) {
-        (void)snprintf(path, sizeof path, "%s/audit.log", settings(server)->state_dir);
-        options.path = path;
-    }
-    r = audit_open(&options, &server->audit, &err);
     if (r < 0)
-        log_error(NULL, "AuditFile: %s", err.text);
+        log_error(NULL, "%s", err.text);
     return r;
 }
 

@@ -25,11 +25,14 @@
 #include "common/net/loop.h"
 #include "common/net/tls_keys.h"
 #include "common/text.h"
+#include "leased/audit/audit.h"
 #include "leased/conf.h"
 #include "leased/engine/engine.h"
 #include "leased/engine/replica.h"
 #include "leased/fsm/command.h"
 #include "leased/fsm/fsm.h"
+#include "leased/rpc/record.h"
+#include "leased/server_audit.h"
 #include "leased/server_tls.h"
 #include "xce/v1/command.pb-c.h"
 
@@ -55,6 +58,8 @@ struct act {
     uint8_t *state;
     size_t len;
     uint64_t backup; /* revision */
+    struct principal who;
+    struct audit *audit; /* NULL: none, or not opened yet */
     bool moved;
     char why[ENGINE_WHY_MAX + PATH_MAX];
 };
@@ -315,6 +320,50 @@ static int put_in_place(struct act *act)
     return 0;
 }
 
+/* ---- the record: what an administrator does is written down, or not done ---- */
+
+static void know_caller(struct act *act)
+{
+    principal_from_peer(getuid(), getgid(), getuid() == 0 ? "root" : NULL, &act->who);
+}
+
+static int open_audit(struct act *act)
+{
+    char why[AUDIT_WHY_MAX];
+    struct err err = {{0}};
+    int r = server_audit_open(act->settings, &act->audit, &err);
+
+    if (r < 0)
+        return say(act, r, "%s", err.text);
+    if (act->audit && !audit_ok(act->audit, why))
+        return say(act, -ENOSPC, "the audit file can not be written: %s", why);
+    return 0;
+}
+
+static void record(struct act *act, int r)
+{
+    char what[sizeof act->why];
+    struct recorder recorder;
+    const char *line;
+
+    if (!act->audit)
+        return;
+    (void)snprintf(what, sizeof what, "%s: revision %" PRIu64 "%s%s", act->options->file,
+                   act->backup, act->moved ? "; what was there is in " : "",
+                   act->moved ? act->aside : "");
+    recorder_init(&recorder);
+    line = recorder_line(&recorder,
+                         &(struct record){.principal = &act->who,
+                                          .method = "ClusterService/Restore",
+                                          .status = r == 0 ? GRPC_OK : GRPC_FAILED_PRECONDITION,
+                                          .message = r == 0 ? what : act->why},
+                         clock_wall_ms());
+    if (line)
+        audit_write(act->audit, line, recorder.line.len, true);
+    recorder_done(&recorder);
+    audit_close(mem_take(act->audit));
+}
+
 static int run(struct act *act, const char *bytes, size_t len)
 {
     int r = read_backup(act, bytes, len);
@@ -330,8 +379,13 @@ static int run(struct act *act, const char *bytes, size_t len)
     if (r == 0)
         r = engine_make_sqlite(act->restored, act->state, act->len, act->why);
     if (r == 0)
+        r = open_audit(act);
+    if (r == 0)
         r = set_aside(act);
-    return r == 0 ? put_in_place(act) : r;
+    if (r == 0)
+        r = put_in_place(act);
+    record(act, r);
+    return r;
 }
 
 /* ---- words ---- */
@@ -415,6 +469,7 @@ int server_restore(const struct leased_settings *settings, const struct restore_
     act->settings = settings;
     act->options = options;
     act->locks[0] = act->locks[1] = -1;
+    know_caller(act);
     r = make_paths(act);
     if (r == 0 && (r = fsm_new(&act->fsm)) < 0)
         r = say(act, r, "%s", err_text(r));

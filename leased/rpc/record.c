@@ -191,8 +191,7 @@ static void record_line(const struct record *record, const char *time, uint64_t 
     add_text(buf, "outcome", outcome(record));
     add_request_id(buf, record->request);
     add_key(buf, "reason", reason.data, reason.len);
-    if (record->status != GRPC_OK)
-        add_text(buf, "message", record->message);
+    add_text(buf, "message", record->message);
     if (left_out) {
         buf_adds(buf, ",\"left_out\":");
         buf_add_u64(buf, left_out);

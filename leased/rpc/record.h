@@ -27,7 +27,7 @@ struct record {
     size_t n_leases;
     /* How it ended; below 0: the caller left before it was answered, what was asked may have been done. */
     int status;
-    const char *message;                     /* of a refusal; may be NULL */
+    const char *message; /* of a refusal; of what has no request: what was done. May be NULL */
     const struct cert_identity *certificate; /* that was made; may be NULL */
 };
 

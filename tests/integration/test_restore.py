@@ -90,6 +90,28 @@ class Refusals(Base):
         self.restart()
         self.assertTrue(self.restored()["waits"])
 
+    def audited(self):
+        with open(os.path.join(self.leased.state, "audit.log"), encoding="utf-8") as f:
+            return [line for line in map(json.loads, f) if line["method"] == "ClusterService/Restore"]
+
+    def test_it_is_in_the_audit_file_or_not_done(self):
+        self.leased.stop()
+        before = self.state()
+        audit = os.path.join(self.leased.state, "audit.log")
+        os.chmod(audit, 0o644)
+        self.refused("AuditFile: ", *self.restore_args(None, "--set-aside"))
+        self.assertEqual(self.state(), before)
+        os.chmod(audit, 0o600)
+        self.assertEqual(self.audited(), [])
+        done = self.ctl(*self.restore_args(None, "--set-aside"))
+        line, = self.audited()
+        self.assertEqual((line["principal"], line["name"], line["outcome"]), ("uid:0", "root", "OK"))
+        self.assertEqual(line["message"], "%s: revision %d; what was there is in %s" % (
+            self.file, done["backup_revision"], done["aside"]))
+        self.assertEqual(os.stat(audit).st_mode & 0o777, 0o600)
+        self.restart()
+        self.assertTrue(self.restored()["waits"])
+
     def test_of_what_is_no_whole_backup(self):
         with open(self.file, "rb") as f:
             whole = f.read()
