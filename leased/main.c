@@ -2,6 +2,7 @@
 #include "common/log.h"
 #include "common/program.h"
 #include "leased/conf.h"
+#include "leased/seed.h"
 #include "leased/server.h"
 #include "leased/server_restore.h"
 #include "leased/server_tls.h"
@@ -16,13 +17,27 @@ static const struct program_option options[] = {
     {0},
 };
 
+/* A seed that was taken is looked at, too: whether it was, only a leased that runs can say. */
+static int check_files(const void *data, struct err *err)
+{
+    const struct leased_settings *settings = data;
+    struct seed *seed = NULL;
+    int r = server_tls_check(settings, err);
+
+    if (r < 0 || !settings->rbac_seed[0])
+        return r;
+    r = seed_read(settings->rbac_seed, &seed, err);
+    seed_free(seed);
+    return r < 0 ? err_prefix(err, r, "leased.RbacSeed") : 0;
+}
+
 static const struct program program = {
     .name = "leased",
     .purpose = "Hands out uid leases of this cluster.",
     .conf_path = LEASED_CONF_PATH,
     .conf = &leased_conf,
     .log_level = leased_conf_log_level,
-    .check = server_tls_check,
+    .check = check_files,
     .more = options,
 };
 

@@ -349,12 +349,19 @@ class FileTest(unittest.TestCase):
 
     # ---- the seed ----
 
+    @staticmethod
+    def check_config(leased):
+        run = subprocess.run([os.path.join(peer.BUILD, "leased/leased"), "--config", leased.conf, "--check-config"],
+                             capture_output=True, text=True, timeout=30)
+        return run.returncode, run.stderr
+
     def test_a_seed_is_taken_once(self):
         seed = self.file(RULES)
         leased = self.leased("RbacSeed = " + seed)
         self.assertIn("user:alice = look, operator", self.ctl("rbac", "show"))
         self.ctl("rbac", "apply", "--force", self.file("[bindings]\nlocal:* = user\n", "other"))
         leased.stop()
+        self.assertEqual(self.check_config(leased), (0, ""))
         os.unlink(seed)
         leased.start()
         self.assertNotIn("alice", self.ctl("rbac", "show"))
@@ -367,12 +374,17 @@ class FileTest(unittest.TestCase):
             path = self.file(text, mode=mode)
             leased = self.leased("RbacSeed = " + path, wait=False)
             self.assertEqual(leased.process.wait(20), 1, says)
+            code, said = self.check_config(leased)
+            self.assertEqual(code, 2, says)
+            self.assertIn("leased.RbacSeed: " + path, said)
+            self.assertIn(says, said)
             self.assertIn(path, leased.said())
             self.assertIn(says, leased.said())
             self.assertFalse(leased.answers())
         leased = self.leased("RbacSeed = /nonexistent/rules", wait=False)
         self.assertEqual(leased.process.wait(20), 1)
         self.assertIn("/nonexistent/rules", leased.said())
+        self.assertEqual(self.check_config(leased)[0], 2)
         # Nothing of it is left: with a good seed the same folder comes up, and has it.
         good = self.file(RULES, "good")
         with open(leased.conf) as f:
