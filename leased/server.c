@@ -29,12 +29,14 @@
 #include "leased/watch/hub.h"
 #include "xce/v1/command.pb-c.h"
 
-#define ELAPSE_MS   50
-#define CLOSE_MS    2000
-#define SETTLE_MS   500
-#define AGAIN_MS    1000 /* after which what a replica could not settle is tried again */
-#define RING_BYTES  (8u << 20)
-#define SOCKET_MODE 0666
+#define ELAPSE_MS 50
+#define CLOSE_MS  2000
+#define SETTLE_MS 500
+#define AGAIN_MS  1000 /* after which what a replica could not settle is tried again */
+/* Without a leader for so long: no election takes as long, and clients have gone to another replica. */
+#define LEADERLESS_MS 3000
+#define RING_BYTES    (8u << 20)
+#define SOCKET_MODE   0666
 
 /* history ◀─ changes ─ engine(fsm) ─ changes ─▶ hub, service ◀─ requests ─ rpc */
 struct server {
@@ -59,7 +61,8 @@ struct server {
     bool refusing; /* writes, for now: the disk */
     bool settling; /* a proposal of ours is under way */
     int64_t again_mono_ms;
-    int r; /* why it ends */
+    int64_t led_mono_ms; /* when somebody was known to lead last */
+    int r;               /* why it ends */
     struct log_limit health_limit;
 };
 
@@ -181,6 +184,20 @@ static void give_up(void *arg)
     stop(arg, -EIO);
 }
 
+/* Any replica takes any request, as long as somebody leads; before there are state and rules none takes any. */
+static void tell_serving(struct server *server)
+{
+    int64_t now_ms = clock_mono_ms();
+
+    if (!server->rpc || server->stopping)
+        return;
+    if (server->leading || !server->replicated || replica_knows_leader(server->engine))
+        server->led_mono_ms = now_ms;
+    rpc_server_serving(server->rpc, !server->refusing && fsm_initialised(server->fsm) &&
+                                        !service_rules_awaited(server->service) &&
+                                        now_ms - server->led_mono_ms < LEADERLESS_MS);
+}
+
 static void health(int r, const char *what, void *arg)
 {
     struct server *server = arg;
@@ -196,8 +213,7 @@ static void health(int r, const char *what, void *arg)
     if (server->service)
         service_health(server->service, r, what);
     server->refusing = r < 0;
-    if (server->rpc)
-        rpc_server_serving(server->rpc, !server->refusing);
+    tell_serving(server);
 }
 
 static void history_told(int r, const char *what, void *arg)
@@ -225,6 +241,7 @@ static void serve(struct server *server)
     if (server->serving)
         return;
     server->serving = true;
+    tell_serving(server);
     r = rpc_server_listen_unix(server->rpc, settings(server)->socket, SOCKET_MODE);
     if (r < 0) {
         log_error(NULL, "%s: %s", settings(server)->socket,
@@ -397,6 +414,7 @@ static void elapse(void *arg)
     struct server *server = arg;
 
     settle_again(server);
+    tell_serving(server);
     service_elapse(server->service);
     hub_flush(server->hub, clock_mono_ms());
 }
@@ -597,10 +615,8 @@ static int open_service(struct server *server)
     if (server->leading)
         service_leading(server->service, true);
     r = rpc_server_new(server->loop, server->service, &limits, &server->rpc);
-    if (r == 0) {
+    if (r == 0)
         rpc_server_audit(server->rpc, server->audit);
-        rpc_server_serving(server->rpc, !server->refusing);
-    }
     return r;
 }
 
@@ -676,7 +692,9 @@ static int open_all(struct server *server)
 
 int server_run(struct conf **conf)
 {
-    struct server server = {.conf = conf, .health_limit = {.interval_ms = 10000, .burst = 4}};
+    struct server server = {.conf = conf,
+                            .led_mono_ms = -LEADERLESS_MS,
+                            .health_limit = {.interval_ms = 10000, .burst = 4}};
     int r = loop_new(&server.loop);
 
     if (r < 0)

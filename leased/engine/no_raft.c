@@ -55,6 +55,12 @@ void replica_accept(struct engine *engine, struct transport *transport)
     abort();
 }
 
+bool replica_knows_leader(const struct engine *engine)
+{
+    (void)engine;
+    abort();
+}
+
 void replica_get_status(const struct engine *engine, struct replica_status *ret)
 {
     (void)engine, (void)ret;

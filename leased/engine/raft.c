@@ -659,6 +659,15 @@ void replica_accept(struct engine *engine, struct transport *transport)
     raft_links_accept(replica_of(engine)->links, transport);
 }
 
+bool replica_knows_leader(const struct engine *engine)
+{
+    const char *address;
+    raft_id id;
+
+    raft_leader((struct raft *)&replica_of(engine)->raft, &id, &address);
+    return id != 0;
+}
+
 void replica_get_status(const struct engine *engine, struct replica_status *ret)
 {
     raft_member_status(replica_of(engine), ret);

@@ -93,6 +93,8 @@ bool engine_is_replica(const struct engine *engine);
 /* A stream that another replica has opened to us, open or not yet. Takes it. Its events become ours. */
 void replica_accept(struct engine *engine, struct transport *transport);
 
+/* Whether it leads, or follows one that it has heard of within an election's time. */
+bool replica_knows_leader(const struct engine *engine);
 void replica_get_status(const struct engine *engine, struct replica_status *ret);
 
 /* Where another one leads, it is asked. r: 0; -EAGAIN nobody is known to lead; -EBUSY a change is under way; -EEXIST, -ENOENT by name; -EHOSTUNREACH it does not answer, or is not

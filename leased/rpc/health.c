@@ -38,7 +38,6 @@ int health_new(struct health **ret)
 
     if (!health)
         return -ENOMEM;
-    health->serving = true;
     LIST_INIT(&health->watchers);
     pb_arena_init(&health->arena, PB_ARENA_MAX);
     *ret = health;

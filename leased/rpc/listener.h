@@ -34,7 +34,7 @@ void rpc_server_audit(struct rpc_server *server, struct audit *audit);
  * which end now with UNAVAILABLE, so that he asks again. */
 void rpc_server_policy_changed(struct rpc_server *server);
 
-/* What grpc.health.v1 tells: whether requests are served as they should be. True from the start. */
+/* What grpc.health.v1 tells: whether requests are served as they should be. False from the start. */
 void rpc_server_serving(struct rpc_server *server, bool serving);
 struct health *rpc_server_health(struct rpc_server *server);
 

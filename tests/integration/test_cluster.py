@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import subprocess
+import threading
 import time
 import unittest
 
@@ -70,6 +71,49 @@ class Cluster(replicas.Cluster):
             other.start()
         self.leader()
         self.acquire(leader, b"healed")
+
+    def serving(self, replica, seen=None):
+        """What grpc.health.v1 says there now; seen: what it says from now on goes there."""
+        channel = self.client_of(replica).channel
+        if seen is None:
+            return channel.unary_unary("/grpc.health.v1.Health/Check")(b"", timeout=5) == b"\x08\x01"
+        watch = channel.unary_stream("/grpc.health.v1.Health/Watch")(b"")
+
+        def collect():
+            try:
+                for said in watch:
+                    seen.append(said == b"\x08\x01")
+            except grpc.RpcError:
+                pass
+
+        threading.Thread(target=collect, daemon=True).start()
+        self.addCleanup(watch.cancel)
+        return peer.until(lambda: seen, what="the first word")[0]
+
+    def test_health_is_that_of_who_can_serve(self):
+        waiting = self.replica("c4").start()
+        self.assertFalse(self.serving(waiting))
+        self.replicas.remove(waiting)
+        self.addCleanup(waiting.kill)
+        self.form()
+        peer.until(lambda: all(map(self.serving, self.replicas)), what="all to serve")
+        self.assertFalse(self.serving(waiting))
+        leader = self.leader()
+        others = [r for r in self.replicas if r is not leader]
+        seen = [[], []]
+        for other, said in zip(others, seen):
+            self.assertTrue(self.serving(other, said))
+        leader.kill()  # an election
+        self.leader(among=others)
+        leader.start()
+        self.leader()
+        leader.kill()
+        others[0].kill()
+        peer.until(lambda: not self.serving(others[1]), what="nobody to lead")
+        others[0].start()
+        peer.until(lambda: self.serving(others[1]), what="somebody to lead")
+        self.assertEqual(seen[1], [True, False, True])
+        self.assertEqual(seen[0], [True])
 
     def test_stale_reads_need_no_leader(self):
         self.form()
