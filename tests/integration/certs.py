@@ -154,6 +154,50 @@ class Tunnel:
             end.close()
 
 
+class Lossy:
+    """A port whose bytes go to leased's and come back, until lose() says that what comes is to be lost: then the connection
+    breaks."""
+
+    def __init__(self, to, lose):
+        self.to, self.lose, self.lost, self.open = to, lose, 0, []
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self):
+        while True:
+            try:
+                client, _ = self.listener.accept()
+                server = socket.create_connection(("127.0.0.1", self.to))
+            except OSError:
+                return
+            self.open += [client, server]
+            threading.Thread(target=self._carry, args=(client, server, lambda: False), daemon=True).start()
+            threading.Thread(target=self._carry, args=(server, client, self.lose), daemon=True).start()
+
+    def _carry(self, source, to, lose):
+        try:
+            while data := source.recv(65536):
+                if lose():
+                    self.lost += 1
+                    break
+                to.sendall(data)
+        except OSError:
+            pass
+        for end in (source, to):
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for end in [self.listener, *self.open]:
+            end.close()
+
+
 class Secure(peer.Leased):
     """A leased with a TCP port, and the CA beside it."""
 

@@ -526,11 +526,29 @@ class Clients(TlsTest):
                 self.assertEqual((code, said), (0, {"pools": []}), first)
                 self.assertLess(took, 10, first)
 
+    def leases(self):
+        return self.root.lease.List(self.root.m["lease"].ListLeasesRequest(), timeout=5).leases
+
     def test_a_change_is_made_once_however_often_it_was_sent(self):
+        """The first server is a way to leased that breaks when a lease has been granted, before anybody hears of it."""
         self.root.create_pool()
-        closed = "localhost:%d" % certs.free_port()
-        code, said, _ = self.ctl("%s,%s" % (closed, self.leased.address), "pool", "set", "main", "--ttl-max", "2d")
+        node = peer.Node(self.root, "n1").wait(lambda n: n.welcome, what="welcome")
+        self.addCleanup(node.close)
+        peer.until(lambda: self.root.node.List(self.root.m["node"].ListNodesRequest(), timeout=5).nodes[0].state == 1,
+                   what="node ready")
+        with certs.Lossy(self.leased.port, lambda: self.leases()) as lossy:
+            code, said, _ = self.ctl("localhost:%d,%s" % (lossy.port, self.leased.address), "acquire", "--nodes", "n1",
+                                    "--owner", "daemon")
         self.assertEqual(code, 0, said)
+        self.assertEqual(lossy.lost, 1, "an answer was lost")
+        self.assertEqual([lease.lease for lease in self.leases()], [said["lease"]])
+
+        def asked():
+            with open(os.path.join(self.leased.state, "audit.log"), encoding="utf-8") as f:
+                return [line["request"] for line in map(json.loads, f) if line["method"] == "LeaseService/Acquire"]
+
+        peer.until(lambda: len(asked()) == 2, what="both to be written down")
+        self.assertEqual(len(set(asked())), 1, "under one id")
 
     def test_without_any_server_it_ends_in_time_and_says_why(self):
         code, said, took = self.ctl("localhost:%d" % certs.free_port(), "--timeout", "2s", "pool", "list")
