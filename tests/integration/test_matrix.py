@@ -7,7 +7,6 @@ has no row there, or none in METHODS below, is a failure: whoever adds one says 
 import os
 import re
 import shutil
-import socket
 import subprocess
 import sys
 import tempfile
@@ -18,6 +17,7 @@ import grpc
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import authority
 import caller
+import certs
 import peer
 
 FIRST = 2013265920
@@ -208,6 +208,8 @@ REFUSALS = ("PERMISSION_DENIED", "NOT_FOUND", "UNIMPLEMENTED", "UNAUTHENTICATED"
 
 
 class MatrixTest(unittest.TestCase):
+    methods = METHODS
+
     @classmethod
     def setUpClass(cls):
         cls.m = peer.messages()
@@ -216,17 +218,25 @@ class MatrixTest(unittest.TestCase):
         cls.addClassCleanup(shutil.rmtree, cls.folder)
         cls.load_grpc_messages()
         cls.authority = authority.Authority(cls.folder)
-        certificate, key = cls.authority.replica()
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            cls.address = "127.0.0.1:%d" % free.getsockname()[1]
-        config = "Listen = %s\nCertificate = %s\nKey = %s\nCA = %s\nCAKey = %s" % (
-            cls.address, certificate, key, cls.authority.ca, cls.authority.key)
-        cls.leased = peer.Leased(config).__enter__()
-        cls.addClassCleanup(cls.leased.__exit__, None, None, None)
+        cls.leased, cls.address = cls.serve()
         cls.client = peer.Client("unix:" + cls.leased.socket)
         cls.addClassCleanup(cls.client.close)
         cls.prepare()
+
+    @classmethod
+    def start(cls, name, more=""):
+        """A leased with the certificate of that replica, and where it listens."""
+        certificate, key = cls.authority.replica(name)
+        address = "localhost:%d" % certs.free_port()
+        leased = peer.Leased("Listen = %s\nCertificate = %s\nKey = %s\nCA = %s\nCAKey = %s\n%s" % (
+            address, certificate, key, cls.authority.ca, cls.authority.key, more)).__enter__()
+        cls.addClassCleanup(leased.__exit__, None, None, None)
+        return leased, address
+
+    @classmethod
+    def serve(cls):
+        """Who is asked."""
+        return cls.start("r1")
 
     @classmethod
     def load_grpc_messages(cls):
@@ -498,7 +508,7 @@ class MatrixTest(unittest.TestCase):
         for principal in self.principals():
             who = principal.connect()
             try:
-                for method, rows in METHODS.items():
+                for method, rows in self.methods.items():
                     scope = principal.scope(method, self.table)
                     for row in rows:
                         with self.subTest(principal=principal.label, method=method):
