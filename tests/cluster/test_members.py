@@ -121,7 +121,10 @@ class Members(ReplicasCase):
             self.clients.wait_going()
             began = time.monotonic()
             # A busy machine may not elect within the time that the library gives it; then the old one goes on.
+            tries = 1
             while self.ask('transfer', to, may_end=(0, 1)).returncode != 0:
+                self.assertLess(tries, 10, 'leading is not handed over')
+                tries += 1
                 began = time.monotonic()
             self.clients.wait_going()
             times = [e['t'] for e in self.clients.acquired(began - 0.2)]
