@@ -11,8 +11,27 @@ CLIENTS, ACQUIRES = 32, 1000
 STRAY_S = 0.06
 
 
+def idle_part(seconds):
+    """How much of the machine did nothing in that time."""
+    def sample():
+        with open('/proc/stat', encoding='ascii') as f:
+            return [int(n) for n in f.readline().split()[1:9]]
+
+    before = sample()
+    time.sleep(seconds)
+    spent = [b - a for a, b in zip(before, sample())]
+    return (spent[3] + spent[4]) / sum(spent)
+
+
 class Failover(ReplicasCase):
     nodes = 3
+
+    @classmethod
+    def setUpClass(cls):
+        # The targets (300 and 600 ms) are those of a machine that does nothing else; with others at work beside it
+        # what is shown is that nobody waits for long.
+        cls.bounds = (300, 600) if lib.LONG and idle_part(2) > 0.9 else (1000, 3000)
+        super().setUpClass()
 
     def kill_the_leader_once(self):
         """The gap in ms between the kill and the next acknowledged claim."""
@@ -37,8 +56,10 @@ class Failover(ReplicasCase):
     def test_a_killed_leader_costs_no_request(self):
         gaps = [self.kill_the_leader_once() for _ in range(lib.count(2, 20))]
         print(f'leader killed to next acknowledged claim: {spread(gaps)}', flush=True)
-        # The targets are 300 and 600 on a machine that does nothing else.
-        self.assertLess(statistics.median(gaps), 1000)
+        median, longest = self.bounds
+        print(f'asserted: median at most {median} ms, max {longest} ms', flush=True)
+        self.assertLessEqual(statistics.median(gaps), median)
+        self.assertLessEqual(max(gaps), longest)
 
 
 lib.main()
