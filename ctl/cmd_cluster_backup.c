@@ -4,35 +4,72 @@
 #include <string.h>
 
 #include "common/buf.h"
+#include "common/clock.h"
 #include "common/fsutil.h"
 #include "common/json.h"
 #include "ctl/ctl.h"
 #include "ctl/verb.h"
 
 #define BACKUP_MAX ((size_t)1 << 30)
+#define LOST_MAX   5
 
-/* All pieces of one copy. */
-static int fetch(struct ctl *ctl, struct buf *ret, uint64_t *ret_revision)
+struct fetch {
+    struct buf *bytes;
+    uint64_t copy; /* the server's, whose pieces these are; 0 = none yet */
+    uint64_t revision, size;
+    int64_t end_ms; /* of all of it; 0 = each piece has its own time */
+    unsigned lost;  /* copies */
+};
+
+/* Another server was asked, or this one was gone meanwhile: there the copy is not known. */
+static bool begin_anew(struct fetch *fetch, int code)
+{
+    if (code != XCE_PRECONDITION || !fetch->copy || ++fetch->lost > LOST_MAX)
+        return false;
+    buf_reset(fetch->bytes);
+    fetch->copy = 0;
+    return true;
+}
+
+static int fetch_piece(struct ctl *ctl, struct fetch *fetch)
 {
     struct xce_call call = ctl_call(ctl);
-    uint64_t copy = 0, size;
+    struct xce_backup *piece;
+    bool grows;
+    int code;
 
-    do {
-        struct xce_backup *piece;
-        int code = xce_cluster_backup(ctl->client, &call, copy, ret->len, &piece);
-
-        if (code != XCE_OK)
-            return ctl_failed(ctl, code);
-        buf_add(ret, piece->data, piece->len);
-        size = piece->size;
-        copy = piece->copy;
-        *ret_revision = piece->revision;
-        code = piece->len > 0 || ret->len == size ? XCE_OK : XCE_FAILED;
-        xce_free(piece);
-        if (code != XCE_OK || buf_error(ret) < 0)
-            return ctl_fail(ctl, XCE_FAILED, "the copy can not be fetched whole");
-    } while (ret->len < size);
+    if (fetch->end_ms) {
+        call.timeout_ms = fetch->end_ms - clock_mono_ms();
+        if (call.timeout_ms <= 0)
+            return ctl_fail(ctl, XCE_TIMEOUT, "the copy was not there in time");
+    }
+    code = xce_cluster_backup(ctl->client, &call, fetch->copy, fetch->bytes->len, &piece);
+    if (code != XCE_OK)
+        return begin_anew(fetch, code) ? EXIT_OK : ctl_failed(ctl, code);
+    buf_add(fetch->bytes, piece->data, piece->len);
+    fetch->size = piece->size;
+    fetch->copy = piece->copy;
+    fetch->revision = piece->revision;
+    grows = piece->len > 0 || fetch->bytes->len == fetch->size;
+    xce_free(piece);
+    if (!grows || buf_error(fetch->bytes) < 0)
+        return ctl_fail(ctl, XCE_FAILED, "the copy can not be fetched whole");
     return EXIT_OK;
+}
+
+/* All pieces of one copy. */
+static int fetch_all(struct ctl *ctl, struct buf *ret, uint64_t *ret_revision)
+{
+    struct fetch fetch = {.bytes = ret};
+    int status;
+
+    if (ctl->globals.timeout_ms)
+        fetch.end_ms = clock_mono_ms() + ctl->globals.timeout_ms;
+    do
+        status = fetch_piece(ctl, &fetch);
+    while (status == EXIT_OK && (!fetch.copy || ret->len < fetch.size));
+    *ret_revision = fetch.revision;
+    return status;
 }
 
 static int exec(struct ctl *ctl, void *memory, int n_words, char **words)
@@ -45,7 +82,7 @@ static int exec(struct ctl *ctl, void *memory, int n_words, char **words)
     (void)memory;
     (void)n_words;
     if (status == EXIT_OK)
-        status = fetch(ctl, &bytes, &revision);
+        status = fetch_all(ctl, &bytes, &revision);
     if (status != EXIT_OK)
         return status;
     r = fs_write_file(AT_FDCWD, words[0], bytes.data, bytes.len, 0600);

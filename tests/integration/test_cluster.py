@@ -1,9 +1,11 @@
 #!/usr/bin/env -S LC_ALL=C.UTF-8 /usr/bin/python3 -B
 """Three leased as replicas over mutual TLS on loopback: made, grown, used through each, killed, shrunk, backed up."""
+import json
 import os
 import re
 import shutil
 import subprocess
+import tempfile
 import threading
 import time
 import unittest
@@ -114,6 +116,48 @@ class Cluster(replicas.Cluster):
         peer.until(lambda: self.serving(others[1]), what="somebody to lead")
         self.assertEqual(seen[1], [True, False, True])
         self.assertEqual(seen[0], [True])
+
+    def backup(self, servers, *words):
+        """leasectl by certificate: exit code, what was said, and the file."""
+        file = os.path.join(self.folder, "backup")
+        folder = tempfile.mkdtemp(dir=self.folder)
+        pair = self.authority.issue("user", "boss", "--group", "xce-admin", out=folder)
+        run = subprocess.run([replicas.LEASECTL, "--server", ",".join(servers), "--json", *words, "cluster", "backup", file],
+                             capture_output=True, text=True, timeout=60, env={**os.environ, **self.authority.env(pair)})
+        return run.returncode, json.loads(run.stdout), file
+
+    def test_backup_is_begun_anew_when_its_replica_is_lost(self):
+        self.pool_range = "2013265920-2014314495"  # so that the state comes in several pieces
+        first, second, _ = self.form()
+        self.equal()
+        passed = []
+
+        def lose():
+            passed.append(time.monotonic())
+            return len(passed) > 40  # at most 64 KiB each
+
+        with certs.Lossy(first.port, lose) as lossy:
+            code, said, file = self.backup(("localhost:%d" % lossy.port, second.address))
+        self.assertEqual(lossy.lost, 1)
+        self.assertEqual(code, 0, said)
+        self.assertGreater(said["bytes"], 40 * 65536)
+        self.assertEqual(os.path.getsize(file), said["bytes"])
+        whole = self.backup((second.address,))
+        self.assertEqual((whole[0], whole[1]["bytes"]), (0, said["bytes"]))
+
+    def test_backup_ends_when_its_time_is_over(self):
+        self.pool_range = "2013265920-2014314495"
+        first, *_ = self.form()
+
+        def slow():
+            time.sleep(0.05)  # a way of about a MiB a second
+            return False
+
+        with certs.Lossy(first.port, slow) as lossy:
+            began = time.monotonic()
+            code, said, _ = self.backup(("localhost:%d" % lossy.port,), "--timeout", "2s")
+        self.assertEqual((code, said["error"]["code"]), (5, "deadline_exceeded"))
+        self.assertLess(time.monotonic() - began, 4)
 
     def test_stale_reads_need_no_leader(self):
         self.form()
