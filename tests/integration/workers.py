@@ -53,9 +53,9 @@ class History:
 
 
 class Worker(threading.Thread):
-    """client(chance): whom to ask this time; the seconds that it has for an answer before another may be asked."""
+    """client(chance): whom to ask this time; within these seconds there is an answer, or another may be asked."""
 
-    def __init__(self, history, operations, client, seed, seconds=10):
+    def __init__(self, history, operations, client, seed, seconds=(10, 10)):
         super().__init__(daemon=True)
         self.history, self.operations, self.client, self.seconds = history, operations, client, seconds
         self.chance, self.held, self.error, self.again = random.Random(seed), [], None, 0
@@ -74,16 +74,19 @@ class Worker(threading.Thread):
             lease = self.chance.choice(self.held[-3:])
             op = self.history.begin(call="release", job=lease.job, lease=lease.lease)
             key = os.urandom(16)
-            self.answer(op, lambda c: c.release(lease, request_id=key, timeout=self.seconds), lambda _: {"result": "ok"}, {})
+            self.answer(op, lambda c: c.release(lease, request_id=key, timeout=self.patience()), lambda _: {"result": "ok"}, {})
         elif kind == "get":
             op = self.history.begin(call="get", job=job)
-            self.answer(op, lambda c: c.get(job=job.encode(), timeout=self.seconds).lease, self.told,
+            self.answer(op, lambda c: c.get(job=job.encode(), timeout=self.patience()).lease, self.told,
                         {"NOT_FOUND": {"result": "none"}})
         else:
             op = self.history.begin(call="acquire", job=job)
             key = os.urandom(16)
-            self.answer(op, lambda c: c.acquire(job=job.encode(), ttl_ms=0, request_id=key, timeout=self.seconds).leases[0],
+            self.answer(op, lambda c: c.acquire(job=job.encode(), ttl_ms=0, request_id=key, timeout=self.patience()).leases[0],
                         self.told, {"ALREADY_EXISTS": {"result": "exists"}})
+
+    def patience(self):
+        return self.chance.uniform(*self.seconds)
 
     def told(self, lease):
         self.held.append(lease)
