@@ -32,6 +32,7 @@ const char *reason_word(enum reason reason)
         [REASON_MAP] = "map",
         [REASON_UNIT_FAILED] = "unit-failed",
         [REASON_CLOSED] = "closed",
+        [REASON_KEYRING] = "keyring",
     };
     return (unsigned)reason < N_REASONS && words[reason] ? words[reason] : "";
 }

@@ -31,6 +31,7 @@ enum reason {
     REASON_MAP,       /* the map can not hold the record */
     REASON_UNIT_FAILED, /* a unit with that user runs nothing, but its failure can not be reset */
     REASON_CLOSED, /* admission was closed before a restart, whose reason is not known any more */
+    REASON_KEYRING, /* keys of it that its own keyrings do not hold, or that their permissions keep */
     N_REASONS,
 };
 

@@ -9,7 +9,8 @@
 struct sweep_kind {
     const char *name; /* for logs and docs/node.md */
     enum sweep_stages stage;
-    /* One round: report all that is there, and remove it if sweep->remove. */
+    /* One round: report all that is there, and remove it if sweep->remove. A kind whose removal can not bring forth anything,
+     * and which looks again itself, reports only what is left: nobody need look through everything once more for it. */
     void (*run)(struct sweep *sweep);
 };
 
@@ -21,6 +22,7 @@ void sweep_slices(struct sweep *sweep);
 void sweep_units(struct sweep *sweep);
 void sweep_uids(struct sweep *sweep);
 void sweep_processes(struct sweep *sweep);
+void sweep_keyrings(struct sweep *sweep);
 void sweep_ipc(struct sweep *sweep);
 void sweep_mounts(struct sweep *sweep);
 void sweep_files(struct sweep *sweep);

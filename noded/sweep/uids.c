@@ -1,17 +1,19 @@
-/* All processes of a uid at one blow.
+/* What only a uid itself may do: done by a child of ours that takes it on, and nothing else, for the length of one call. And
+ * what that is for first of all: to end all processes of a uid at one blow.
  *
  * What forks and ends without rest may not be there when its pid has been read, and may have a child when the signal comes.
  * kill(-1) of the kernel is whole instead: it goes through all processes under the lock that a fork takes, and a fork of one
- * that has the signal fails. It means those that the caller may send to, so a child of ours takes on the uid, and nothing
- * else, for that one call: the processes whose real or saved uid it is, in any namespace, and what lives in user namespaces
- * that the uid has made. Whoever else bears the id is looked for one by one (proc.c).
+ * that has the signal fails. It means those that the caller may send to: as that uid, the processes whose real or saved uid it
+ * is, in any namespace, and what lives in user namespaces that the uid has made. Whoever else bears the id is looked for one by
+ * one (proc.c).
  *
  * The child is asked uid by uid, each at the moment when it is still wanted. It keeps 0 as its saved uid to come back by, and
- * sends only when it has made sure that no capability is in force. */
+ * acts only when it has made sure that no capability is in force. */
 #include "noded/sweep/uids.h"
 
 #include <errno.h>
 #include <linux/capability.h>
+#include <linux/keyctl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -57,7 +59,7 @@ static bool take_in_hand(const struct sweep *sweep, uint32_t uid)
 
 /* ---- the child: system calls alone, as the parent has threads ---- */
 
-/* Whether a signal to all can reach nobody but that uid. */
+/* Whether a signal to all can reach nobody but that uid, and a key no more than it may. */
 static bool am_only(uint32_t uid)
 {
     struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -67,27 +69,31 @@ static bool am_only(uint32_t uid)
            caps[0].effective == 0 && caps[1].effective == 0;
 }
 
-static int end_all_of(uint32_t uid)
+static int act_as(uint32_t uid, uids_act_fn act)
 {
-    int r = 0;
+    int r;
 
     if (uid == 0 || uid == UINT32_MAX || syscall(SETRESUID, uid, uid, 0) < 0)
         return -EPERM;
-    if (!am_only(uid))
-        r = -EPERM;
-    else if (kill(-1, SIGKILL) < 0 && errno != ESRCH)
-        r = -errno;
+    r = am_only(uid) ? act() : -EPERM;
     if (syscall(SETRESUID, 0, 0, 0) < 0)
         _exit(1);
     return r;
 }
 
-static _Noreturn void helper_serve(int fd)
+static int end_all(void)
+{
+    return kill(-1, SIGKILL) < 0 && errno != ESRCH ? -errno : 0;
+}
+
+static _Noreturn void helper_serve(int fd, uids_act_fn act)
 {
     uint32_t uid;
 
+    /* Of its own, and root's: that a uid's quota is used up does not matter. */
+    (void)syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL);
     while (read(fd, &uid, sizeof(uid)) == (ssize_t)sizeof(uid)) {
-        int r = end_all_of(uid);
+        int r = act_as(uid, act);
         if (write(fd, &r, sizeof(r)) != (ssize_t)sizeof(r))
             break;
     }
@@ -115,7 +121,7 @@ static pid_t fork_deaf(void)
     return pid;
 }
 
-static int helper_start(struct helper *h)
+static int helper_start(struct helper *h, uids_act_fn act)
 {
     int fds[2], r;
 
@@ -125,7 +131,7 @@ static int helper_start(struct helper *h)
     h->pid = fork_deaf();
     if (h->pid == 0) {
         (void)close(fds[0]);
-        helper_serve(fds[1]);
+        helper_serve(fds[1], act);
     }
     r = h->pid < 0 ? -errno : 0;
     (void)close(fds[1]);
@@ -161,29 +167,44 @@ static void helper_stop(struct helper *h)
     atomic_store(&helper_pid, 0);
 }
 
-static void uids_end(struct sweep *sweep)
+static int all_act(struct sweep *sweep, const uint32_t *uids, size_t n_uids, uids_act_fn act,
+                   int *ret_results)
 {
     struct helper helper = {.fd = -1};
-    int r = helper_start(&helper);
+    int r = helper_start(&helper, act);
 
-    if (r < 0) {
-        sweep_failed(sweep, "a process to end all of a uid", r);
-        return;
-    }
-    for (size_t i = 0; r == 0 && i < sweep->n_uids; i++)
-        if (take_in_hand(sweep, sweep->uids[i]))
-            r = helper_ask(&helper, sweep->uids[i]);
     if (r < 0)
-        sweep_failed(sweep, "to end all of a uid", r);
+        return r;
+    for (size_t i = 0; r >= 0 && i < n_uids; i++) {
+        if (!take_in_hand(sweep, uids[i]))
+            continue;
+        r = helper_ask(&helper, uids[i]);
+        if (r >= 0 && ret_results)
+            ret_results[i] = r;
+    }
     helper_stop(&helper);
     atomic_store(&in_hand, 0); /* it has answered, or is no more */
+    return r < 0 ? r : 0;
+}
+
+int uids_act(struct sweep *sweep, const uint32_t *uids, size_t n_uids, uids_act_fn act,
+             int *ret_results)
+{
+    int r;
+
+    (void)pthread_mutex_lock(&one_at_a_time);
+    r = all_act(sweep, uids, n_uids, act, ret_results);
+    (void)pthread_mutex_unlock(&one_at_a_time);
+    return r;
 }
 
 void sweep_uids(struct sweep *sweep)
 {
+    int r;
+
     if (!sweep->remove || sweep->n_uids == 0)
         return;
-    (void)pthread_mutex_lock(&one_at_a_time);
-    uids_end(sweep);
-    (void)pthread_mutex_unlock(&one_at_a_time);
+    r = uids_act(sweep, sweep->uids, sweep->n_uids, end_all, NULL);
+    if (r < 0)
+        sweep_failed(sweep, "to end all of a uid", r);
 }

@@ -6,8 +6,8 @@ import re
 import unittest
 
 import lib
+from leases import FIRST
 
-FIRST = 2013265920
 POOL = ['leasectl', 'pool', 'create', 'main', '--range', f'{FIRST}-{FIRST + 4095}', '--directory-ranges', 'none',
         '--cooldown', '10s']
 
