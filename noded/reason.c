@@ -33,6 +33,7 @@ const char *reason_word(enum reason reason)
         [REASON_UNIT_FAILED] = "unit-failed",
         [REASON_CLOSED] = "closed",
         [REASON_KEYRING] = "keyring",
+        [REASON_JOURNAL] = "journal",
     };
     return (unsigned)reason < N_REASONS && words[reason] ? words[reason] : "";
 }

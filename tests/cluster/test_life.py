@@ -274,6 +274,27 @@ class GiveBack(LeaseCase):
             self.assertNotIn(str(first), self.ok('n1', 'getfacl', '-pn', '/var/lib/systemd/coredump/core'))
             self.ok('n1', 'leasectl', 'release', '--job', f'next-{i}', '--wait=free')
 
+    def test_next_holder_reads_nothing_of_the_journal(self):
+        """It is put away for root, who loses no line of any holder; after a rotation a holder reads his own again."""
+        first = FIRST + 8204
+        self.make_pool('log', first, first, '--cooldown', '1s')
+        lines = []
+        for i, readable in enumerate((['line 0'], [], ['line 2'])):
+            if i == 2:
+                self.ok('n1', 'journalctl', '--rotate')
+            lease = self.acquire(pool='log')
+            run = ('systemd-run', '-q', '--wait', '--pipe', '-p', f'User={lease["name"]}')
+            read = ('journalctl', '-q', '-o', 'cat', '-t', 'holder')
+            self.ok('n1', *run, 'logger', '-t', 'holder', f'line {i}')
+            self.ok('n1', 'journalctl', '--sync')
+            lines.append(f'line {i}')
+            self.assertEqual(self.ok('n1', *read).splitlines(), lines)
+            self.assertEqual(self.run_in('n1', *run, *read).stdout.splitlines(), readable)
+            self.release(lease, '--wait=clean')
+            self.assertNotIn(str(first), self.ok('n1', 'sh', '-c', 'getfacl -cpn /var/log/journal/*/user-$1@*', 'sh', first))
+            self.wait_free(lease)
+        self.ok('n1', 'sh', '-c', 'journalctl --verify --file "/var/log/journal/*/user-$1*"', 'sh', first)
+
     def test_unit_that_refuses_to_stop_holds_up_nobody_else(self):
         """Killed and not started again it is done with; started again it keeps its own uid alone."""
         for_good = ('-p', 'Restart=always', '-p', 'RestartSec=0', '-p', 'StartLimitIntervalSec=0')
