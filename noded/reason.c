@@ -34,6 +34,7 @@ const char *reason_word(enum reason reason)
         [REASON_CLOSED] = "closed",
         [REASON_KEYRING] = "keyring",
         [REASON_JOURNAL] = "journal",
+        [REASON_OPEN_FILE] = "open-file",
     };
     return (unsigned)reason < N_REASONS && words[reason] ? words[reason] : "";
 }

@@ -1,5 +1,6 @@
-/* IPC objects in every namespace that anything keeps: the one that noded lives in, those of all threads, and those that are
- * mounted. A namespace that only an open descriptor, or a mount in another mount namespace, keeps is not found. */
+/* IPC objects in every namespace that anything keeps: the one that noded lives in, those of all threads, those that are
+ * mounted, and those that only an open descriptor keeps (which open_files.c meets). One that only a mount in another mount
+ * namespace keeps is not found. */
 #include "noded/sweep/ipc.h"
 
 #include <dirent.h>
@@ -21,11 +22,6 @@
 
 #define SPACES_MAX 65536
 
-struct ipc_spaces {
-    uint64_t *seen; /* inodes of namespaces */
-    size_t n_seen, cap_seen;
-};
-
 static bool space_seen(const struct ipc_spaces *s, uint64_t ino)
 {
     for (size_t i = 0; i < s->n_seen; i++)
@@ -34,8 +30,7 @@ static bool space_seen(const struct ipc_spaces *s, uint64_t ino)
     return false;
 }
 
-/* 0 it is seen now; -errno. */
-static int space_add(struct ipc_spaces *s, uint64_t ino)
+int ipc_space_add(struct ipc_spaces *s, uint64_t ino)
 {
     int r = mem_grow(&s->seen, &s->cap_seen, s->n_seen + 1, SPACES_MAX, sizeof(*s->seen));
 
@@ -63,9 +58,10 @@ static bool space_parse(const char *link, uint64_t *ret_ino)
 }
 
 /* Go into what path is, if it is the namespace of that number, and look. 0; -ENOENT it is another; -errno. */
-static int space_enter(struct sweep *sweep, struct ipc_spaces *s, const char *path, uint64_t ino)
+static int space_enter(struct sweep *sweep, struct ipc_spaces *s, int dir_fd, const char *path,
+                       uint64_t ino)
 {
-    auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+    auto_close int fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC);
     struct stat st;
 
     if (fd < 0 || fstat(fd, &st) < 0)
@@ -75,7 +71,24 @@ static int space_enter(struct sweep *sweep, struct ipc_spaces *s, const char *pa
     if (setns(fd, CLONE_NEWIPC) < 0)
         return -errno;
     objects_look(sweep);
-    return space_add(s, ino);
+    return ipc_space_add(s, ino);
+}
+
+void ipc_descriptor_look(struct sweep *sweep, struct ipc_spaces *s, int dir_fd, const char *name)
+{
+    char link[64];
+    ssize_t len = readlinkat(dir_fd, name, link, sizeof(link) - 1);
+    uint64_t ino;
+    int r;
+
+    if (len < 0)
+        return; /* closed meanwhile */
+    link[len] = '\0';
+    if (!space_parse(link, &ino) || space_seen(s, ino))
+        return;
+    r = space_enter(sweep, s, dir_fd, name, ino);
+    if (r < 0 && r != -ENOENT)
+        sweep_failed(sweep, link, r);
 }
 
 /* ---- of threads ---- */
@@ -95,7 +108,7 @@ static void task_look(struct sweep *sweep, struct ipc_spaces *s, pid_t pid, pid_
         link[len] = '\0';
         r = !space_parse(link, &ino) ? -EBADMSG
             : space_seen(s, ino)     ? 0
-                                     : space_enter(sweep, s, path, ino);
+                                     : space_enter(sweep, s, AT_FDCWD, path, ino);
     }
     if (r < 0 && r != -ENOENT && r != -ESRCH) /* it has ended, or gone elsewhere */
         sweep_failed(sweep, path, r);
@@ -138,7 +151,7 @@ static void mounted_look(struct sweep *sweep, const struct mount_entry *entry, v
 
     if (strcmp(entry->type, "nsfs") != 0 || !space_parse(entry->root, &ino) || space_seen(s, ino))
         return;
-    r = space_enter(sweep, s, entry->path, ino);
+    r = space_enter(sweep, s, AT_FDCWD, entry->path, ino);
     if (r < 0)
         sweep_failed(sweep, entry->path, r);
 }
@@ -156,7 +169,7 @@ void sweep_ipc(struct sweep *sweep)
     int r;
 
     objects_look(sweep);
-    r = stat("/proc/thread-self/ns/ipc", &st) < 0 ? -errno : space_add(&spaces, st.st_ino);
+    r = stat("/proc/thread-self/ns/ipc", &st) < 0 ? -errno : ipc_space_add(&spaces, st.st_ino);
     if (r < 0)
         sweep_failed(sweep, "IPC namespace", r);
     else

@@ -2,7 +2,24 @@
 #ifndef XCE_NODED_SWEEP_IPC_H
 #define XCE_NODED_SWEEP_IPC_H
 
+#include <stddef.h>
+#include <stdint.h>
+
 struct sweep;
+
+/* IPC namespaces that have been looked into. Zero at first; who has it frees seen. */
+struct ipc_spaces {
+    uint64_t *seen; /* inodes */
+    size_t n_seen, cap_seen;
+};
+
+/* 0 it counts as seen now; -errno. */
+int ipc_space_add(struct ipc_spaces *spaces, uint64_t ino);
+
+/* Name below dir_fd is a link to a namespace: look into it, if it is one of IPC and not seen yet. The thread stays in there.
+ * What fails is reported. */
+void ipc_descriptor_look(struct sweep *sweep, struct ipc_spaces *spaces, int dir_fd,
+                         const char *name);
 
 void ipc_sysv_look(struct sweep *sweep);
 void ipc_mqueues_look(struct sweep *sweep);

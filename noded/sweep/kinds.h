@@ -26,6 +26,7 @@ void sweep_keyrings(struct sweep *sweep);
 void sweep_ipc(struct sweep *sweep);
 void sweep_mounts(struct sweep *sweep);
 void sweep_files(struct sweep *sweep);
+void sweep_open_files(struct sweep *sweep);
 void sweep_names(struct sweep *sweep);
 void sweep_journals(struct sweep *sweep);
 void sweep_members(struct sweep *sweep);

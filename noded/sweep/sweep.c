@@ -81,16 +81,23 @@ void sweep_removed(struct sweep *s)
     s->n_removed++;
 }
 
-static void round_run(struct sweep *s, unsigned stage)
-{
-    for (size_t i = 0; i < n_sweep_kinds; i++)
-        if (sweep_kinds[i].stage & stage)
-            sweep_kinds[i].run(s);
-}
-
 static bool found_since(const struct sweep *s, size_t mark)
 {
     return s->overflow || s->n_findings > mark;
+}
+
+bool sweep_goes_on(const struct sweep *s)
+{
+    return s->n_removed > s->n_removed_before && found_since(s, s->n_found_before);
+}
+
+static void round_run(struct sweep *s, unsigned stage)
+{
+    s->n_removed_before = s->n_removed;
+    s->n_found_before = s->n_findings;
+    for (size_t i = 0; i < n_sweep_kinds; i++)
+        if (sweep_kinds[i].stage & stage)
+            sweep_kinds[i].run(s);
 }
 
 /* Rounds over one stage until one finds nothing, or removes nothing of what it finds. */

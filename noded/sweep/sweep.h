@@ -85,6 +85,9 @@ struct sweep {
     bool overflow; /* more than SWEEP_FINDINGS_MAX: every uid counts as found */
     /* Of all rounds. */
     uint64_t n_removed;
+    /* Before this round. */
+    uint64_t n_removed_before;
+    size_t n_found_before;
 };
 
 /* A list of uids as sweep_ids: sorted, ascending, borrowed. */
@@ -115,5 +118,7 @@ void sweep_found(struct sweep *sweep, uint32_t uid, enum reason reason, const ch
 void sweep_failed(struct sweep *sweep, const char *what, int error);
 /* Something has been removed. */
 void sweep_removed(struct sweep *sweep);
+/* Whether something was found and removed in this round: there will be another, and what is costly to find may be left to that. */
+bool sweep_goes_on(const struct sweep *sweep);
 
 #endif

@@ -27,22 +27,41 @@ open(sys.argv[1], 'w').close()
 entries = [(1, 6, -1), (2, 4, int(sys.argv[2])), (4, 4, -1), (0x10, 4, -1), (0x20, 0, -1)]
 os.setxattr(sys.argv[1], 'system.posix_acl_access', struct.pack('<I', 2) + b''.join(struct.pack('<HHI', t, p, i & 0xffffffff) for t, p, i in entries))
 """
-# Leaves what a job can leave without a sandbox: files, shared memory, a message queue, keys, a process with its own session.
+# Leaves what a job can leave without a sandbox: files, shared memory, a message queue, keys, files without a name at somebody
+# else's, a process with its own session.
 LITTER = '''
 touch /tmp/litter-$1 /var/tmp/litter-$1 /dev/shm/litter-$1 /run/lock/litter-$1
 mkdir -p /tmp/litter-dir-$1/a/b && touch /tmp/litter-dir-$1/a/b/c
 ipcmk -M 4096 -S 1 -Q >/dev/null
 /usr/bin/python3 - $1 <<'P'
-import ctypes, os, sys
+import ctypes, os, socket, sys
 rt = ctypes.CDLL(None, use_errno=True)
 if rt.mq_open(b"/litter-" + sys.argv[1].encode(), os.O_CREAT | os.O_RDWR, 0o600, None) < 0:
     sys.exit(os.strerror(ctypes.get_errno()))
 add_key = {"x86_64": 248, "aarch64": 217}[os.uname().machine]
+holder = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+holder.connect("\\0litter-holder")
+memory = os.memfd_create("litter")
+socket.send_fds(holder, [b"x"], [os.open("/tmp", os.O_TMPFILE | os.O_RDWR), memory])
+holder.recv(1)
 for ring in (-4, -5):  # the user's, the user session's
     if rt.syscall(add_key, b"user", b"litter", b"secret", ctypes.c_size_t(6), ring) < 0:
         sys.exit(os.strerror(ctypes.get_errno()))
 P
 setsid sleep 1000 </dev/null >/dev/null 2>&1 &
+'''
+# Somebody else, who takes what he is sent and keeps it open.
+HOLDER = '''
+import os, socket
+listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+listener.bind("\\0litter-holder")
+listener.listen()
+print(os.getpid(), flush=True)
+giver, _ = listener.accept()
+_, fds, _, _ = socket.recv_fds(giver, 1, 2)
+print(*fds, flush=True)
+giver.send(b"x")
+listener.accept()
 '''
 
 
@@ -135,12 +154,21 @@ class GiveBack(LeaseCase):
         watcher = Watcher(self.cluster)
         self.addCleanup(watcher.close)
         lease = self.acquire()
+        holder = self.cluster.start_in('n1', 'setpriv', '--reuid', '65000', '--clear-groups', '/usr/bin/python3', '-c', HOLDER, stdout=-1)
+        self.addCleanup(lambda: (holder.kill(), holder.wait(), holder.stdout.close()))
+        pid = holder.stdout.readline().strip()
         self.litter(lease)
+        held = [f'/proc/{pid}/fd/{fd}' for fd in holder.stdout.readline().split()]
+        owners = ('stat', '-L', '-c', '%u', *held)
+        self.assertEqual(self.ok('n1', *owners).split(), [str(lease['uid'])] * 2)
         self.ok('n1', '/usr/bin/python3', '-c', LET_IN, '/tmp/let-in', lease['uid'])
         self.release(lease, '--wait=clean')
         attributes = self.ok('n1', '/usr/bin/python3', '-c', 'import os; print(os.getxattr("/tmp/let-in", "system.posix_acl_access"))')
         self.assertNotIn(str(lease['uid'].to_bytes(4, 'little'))[2:-1], attributes, 'nobody lets the uid in any more')
-        self.assertEqual(self.remains(lease['uid']), [])
+        self.assertEqual(self.ok('n1', *owners).split(), ['0', '0'], 'what another has open is root\'s')
+        # With them goes the session keyring of who had opened them.
+        self.ok('n1', 'kill', pid)
+        self.wait(lambda: not self.remains(lease['uid']), 10, lambda: f'nothing remains: {self.remains(lease["uid"])}')
         self.assertEqual(self.names(lease['uid'])[0], lease['name'], 'it has a name until it is retired')
         self.wait_free(lease)
         self.assertIsNone(self.names(lease['uid']))

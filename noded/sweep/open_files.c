@@ -1,0 +1,208 @@
+/* What only an open descriptor keeps, in any process: files of the uid without a name, and IPC namespaces.
+ *
+ * A file may have been given to a process of somebody else (SCM_RIGHTS), who outlives the lease. It has no name any more, or
+ * never had one (O_TMPFILE, memfd_create), but whoever has it open may give it one, with its owner and its set-user-ID bit,
+ * when the uid is another's. It is given to root, as it is: who has it open goes on with it.
+ *
+ * Not seen is what no process has open: on its way between two sockets, registered with io_uring, or only mapped; from a mapping
+ * nobody but root gets back to the file. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/kcmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/mem.h"
+#include "noded/sweep/inode.h"
+#include "noded/sweep/ipc.h"
+#include "noded/sweep/kinds.h"
+#include "noded/sweep/machine.h"
+#include "noded/sweep/proc.h"
+#include "noded/sweep/uids.h"
+
+struct open_walk {
+    struct sweep *sweep;
+    int proc_fd;
+    uint32_t ns_major, ns_minor; /* the file system of namespaces */
+    struct ipc_spaces spaces;
+    pid_t pid; /* being looked at */
+};
+
+/* Of a file system whose server does not answer, or not to root: there the kernel does not say whose a file is. */
+static bool is_passed_over(int error)
+{
+    return error == ENOENT || error == ESRCH || error == EACCES || error == EIO ||
+           error == ESTALE || error == ENOTCONN;
+}
+
+/* Through the link, without asking a server. 0; -errno. */
+static int target_stat(int dir_fd, const char *name, struct statx *ret)
+{
+    return statx(dir_fd, name, AT_NO_AUTOMOUNT | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, ret) < 0
+               ? -errno
+               : 0;
+}
+
+static bool is_same(const struct statx *a, const struct statx *b)
+{
+    return a->stx_ino == b->stx_ino && a->stx_dev_major == b->stx_dev_major &&
+           a->stx_dev_minor == b->stx_dev_minor;
+}
+
+/* 0; -ENOENT it is not open there any more, or not of a wanted id; -errno. */
+static int disown(struct sweep *sweep, int dir_fd, const char *name, const struct statx *st)
+{
+    auto_close int fd = openat(dir_fd, name, O_PATH | O_CLOEXEC);
+    struct statx now;
+    int r = fd < 0 ? -errno : inode_stat(fd, "", &now);
+
+    if (r < 0)
+        return r;
+    if (!is_same(st, &now) || !inode_wanted(sweep, now.stx_uid, now.stx_gid))
+        return -ENOENT;
+    return inode_disown(fd, !sweep_wants(sweep, now.stx_uid));
+}
+
+static void unlinked_end(struct open_walk *w, int dir_fd, const char *name, const struct statx *st)
+{
+    uint32_t uid = inode_wanted(w->sweep, st->stx_uid, st->stx_gid);
+    int r = w->sweep->remove ? disown(w->sweep, dir_fd, name, st) : 0;
+    char shown[64];
+
+    (void)snprintf(shown, sizeof(shown), "%s of pid %d", name, w->pid);
+    if (r < 0 && r != -ENOENT) {
+        inode_kept(w->sweep, uid, REASON_OPEN_FILE, shown, r);
+        return;
+    }
+    sweep_found(w->sweep, uid, REASON_OPEN_FILE, "%s", shown);
+    if (w->sweep->remove)
+        sweep_removed(w->sweep);
+}
+
+static void target_look(struct open_walk *w, int dir_fd, const char *name)
+{
+    struct statx st;
+    int r = target_stat(dir_fd, name, &st);
+
+    if (r < 0) {
+        if (!is_passed_over(-r))
+            sweep_failed(w->sweep, "an open file", r);
+    } else if (st.stx_dev_major == w->ns_major && st.stx_dev_minor == w->ns_minor) {
+        ipc_descriptor_look(w->sweep, &w->spaces, dir_fd, name);
+    } else if (st.stx_nlink == 0 && inode_wanted(w->sweep, st.stx_uid, st.stx_gid)) {
+        unlinked_end(w, dir_fd, name, &st);
+    }
+}
+
+/* ---- all processes ---- */
+
+/* A folder of /proc/PID; absent when the process has gone. */
+static DIR *folder_open(struct open_walk *w, const char *path)
+{
+    auto_close int fd = openat(w->proc_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+
+    if (dir)
+        (void)mem_take_fd(&fd);
+    else if (errno != ENOENT && errno != ESRCH)
+        sweep_failed(w->sweep, path, errno);
+    return dir;
+}
+
+static void descriptors_look(struct open_walk *w, const char *path)
+{
+    auto_closedir DIR *dir = folder_open(w, path);
+    struct dirent *entry;
+
+    while (dir && (entry = readdir(dir)))
+        if (*entry->d_name != '.')
+            target_look(w, dirfd(dir), entry->d_name);
+}
+
+/* Threads that have descriptors of their own. */
+static void threads_look(struct open_walk *w)
+{
+    char path[64];
+    auto_closedir DIR *dir = NULL;
+    struct dirent *entry;
+    struct stat st;
+
+    (void)snprintf(path, sizeof(path), "%d/task", w->pid);
+    if (fstatat(w->proc_fd, path, &st, 0) == 0 && st.st_nlink <= 3)
+        return; /* it has one thread */
+    dir = folder_open(w, path);
+    while (dir && (entry = readdir(dir))) {
+        pid_t tid = proc_parse_pid(entry->d_name);
+        if (!tid || tid == w->pid || syscall(SYS_kcmp, w->pid, tid, KCMP_FILES, 0L, 0L) == 0)
+            continue;
+        (void)snprintf(path, sizeof(path), "%d/task/%d/fd", w->pid, tid);
+        descriptors_look(w, path);
+    }
+}
+
+/* Whether not even root is told what the process has open. The init of a sandbox, which has started us, may be such a one. */
+static bool process_is_closed(struct open_walk *w)
+{
+    char path[32], target[8];
+
+    (void)snprintf(path, sizeof(path), "%d/exe", w->pid);
+    if (readlinkat(w->proc_fd, path, target, sizeof(target)) >= 0 || errno != EACCES)
+        return false;
+    if (w->pid != 1)
+        sweep_failed(w->sweep, path, EACCES);
+    return true;
+}
+
+static void process_look(struct open_walk *w)
+{
+    char path[32];
+
+    /* What we have open is what a walk has just removed, or will; and the child has that from us. */
+    if (w->pid == getpid() || uids_is_helper(w->pid) || process_is_closed(w))
+        return;
+    (void)snprintf(path, sizeof(path), "%d/fd", w->pid);
+    descriptors_look(w, path);
+    threads_look(w);
+    (void)snprintf(path, sizeof(path), "%d/exe", w->pid); /* may be opened again, too */
+    target_look(w, w->proc_fd, path);
+}
+
+static void all_look(struct sweep *sweep, void *arg)
+{
+    struct open_walk *w = arg;
+    auto_closedir DIR *dir = opendir(sweep->places->proc);
+    struct dirent *entry = NULL;
+
+    w->proc_fd = dir ? dirfd(dir) : -1;
+    while (dir && (errno = 0, entry = readdir(dir)))
+        if ((w->pid = proc_parse_pid(entry->d_name)))
+            process_look(w);
+    if (!dir || errno)
+        sweep_failed(sweep, sweep->places->proc, errno);
+}
+
+/* In a thread of its own, as a look into an IPC namespace is for good. */
+void sweep_open_files(struct sweep *sweep)
+{
+    struct open_walk w = {.sweep = sweep};
+    struct statx st;
+    int r;
+
+    if (sweep_goes_on(sweep))
+        return;
+    r = target_stat(AT_FDCWD, "/proc/thread-self/ns/ipc", &st);
+    if (r == 0) {
+        w.ns_major = st.stx_dev_major;
+        w.ns_minor = st.stx_dev_minor;
+        r = ipc_space_add(&w.spaces, st.stx_ino);
+    }
+    if (r < 0)
+        sweep_failed(sweep, "open files", r);
+    else
+        machine_run(sweep, false, all_look, &w);
+    free(w.spaces.seen);
+}

@@ -1,0 +1,305 @@
+/* What only an open descriptor of somebody else keeps. */
+#include "tests/unit/noded/sweep_fixture.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ipc.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/shm.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Where a keeper has what it keeps. */
+#define KEPT 100
+
+static const char *dir; /* of the test that runs */
+
+static void die_unless(bool well)
+{
+    if (!well)
+        _exit(98);
+}
+
+static void keep(int fd, int as)
+{
+    die_unless(fd >= 0 && dup2(fd, as) == as);
+    (void)close(fd);
+}
+
+static struct stat kept_stat(pid_t pid, const char *what)
+{
+    char path[64];
+    struct stat st;
+
+    (void)snprintf(path, sizeof(path), "/proc/%d/%s", pid, what);
+    assert_return_code(stat(path, &st), errno);
+    return st;
+}
+
+static void keeper_end(pid_t pid)
+{
+    assert_true(fixture_alive(pid));
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    (void)fixture_reap(pid);
+}
+
+static void assert_found(struct fixture *f, enum reason reason)
+{
+    const struct sweep_finding *finding;
+
+    sweep_run(&f->sweep, SWEEP_LYING);
+    finding = sweep_verdict(&f->sweep, f->uids[0]);
+    assert_non_null(finding);
+    assert_int_equal(finding->reason, reason);
+}
+
+static void look(struct fixture *f)
+{
+    f->sweep.remove = false;
+    assert_found(f, REASON_OPEN_FILE);
+    f->sweep.remove = true;
+}
+
+/* A file without a name, of (uid, gid), with a text in it. */
+static int unlinked_make(uint32_t uid, uint32_t gid)
+{
+    int fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+
+    die_unless(fd >= 0 && write(fd, "text", 4) == 4);
+    die_unless(fchown(fd, uid, gid) == 0 && fchmod(fd, 04755) == 0);
+    return fd;
+}
+
+static void become_keeper(uint32_t uid)
+{
+    keep(unlinked_make(uid, uid), KEPT);
+    keep(unlinked_make(1, uid), KEPT + 1);
+    keep(unlinked_make(uid + 1, 1), KEPT + 2);
+    die_unless(seteuid(uid) == 0);
+    keep(memfd_create("kept", MFD_CLOEXEC), KEPT + 3);
+    die_unless(seteuid(0) == 0);
+}
+
+static void open_unlinked_files_are_given_to_root(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    char path[64], text[5] = "";
+    struct stat st;
+    pid_t pid;
+    int fd;
+
+    dir = f->dir;
+    pid = fixture_plant(become_keeper, f->uids[0]);
+    look(f);
+    assert_int_equal(kept_stat(pid, "fd/100").st_uid, f->uids[0]);
+    sweep_run(&f->sweep, SWEEP_LYING);
+    fixture_assert_clean(f);
+    st = kept_stat(pid, "fd/100");
+    assert_int_equal(st.st_uid + st.st_gid, 0);
+    assert_int_equal(st.st_mode & S_ISUID, 0);
+    st = kept_stat(pid, "fd/101");
+    assert_int_equal(st.st_uid, 1);
+    assert_int_equal(st.st_gid, 0);
+    assert_int_equal(kept_stat(pid, "fd/102").st_uid, f->uids[1]);
+    assert_int_equal(kept_stat(pid, "fd/103").st_uid, 0);
+    (void)snprintf(path, sizeof(path), "/proc/%d/fd/100", pid);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    assert_int_equal(read(fd, text, 4), 4);
+    assert_string_equal(text, "text");
+    (void)close(fd);
+    keeper_end(pid);
+}
+
+static void become_named_keeper(uint32_t uid)
+{
+    char path[128];
+
+    (void)snprintf(path, sizeof(path), "%s/named", dir);
+    keep(open(path, O_CREAT | O_RDWR | O_CLOEXEC, 0600), KEPT);
+    die_unless(fchown(KEPT, uid, uid) == 0);
+}
+
+static void open_files_with_a_name_elsewhere_are_left(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    pid_t pid;
+
+    dir = f->dir;
+    f->places.roots = f->none;
+    pid = fixture_plant(become_named_keeper, f->uids[0]);
+    sweep_run(&f->sweep, SWEEP_LYING);
+    fixture_assert_clean(f);
+    assert_int_equal(kept_stat(pid, "fd/100").st_uid, f->uids[0]);
+    keeper_end(pid);
+}
+
+static void open_files_that_the_sweep_unlinks_are_given_to_root(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    pid_t pid;
+
+    dir = f->dir;
+    pid = fixture_plant(become_named_keeper, f->uids[0]);
+    sweep_run(&f->sweep, SWEEP_LYING);
+    fixture_assert_clean(f);
+    assert_false(fixture_exists(fixture_in(f, "named")));
+    assert_int_equal(kept_stat(pid, "fd/100").st_uid, 0);
+    keeper_end(pid);
+}
+
+/* Descriptors of one thread alone. */
+static void *thread_keep(void *arg)
+{
+    die_unless(unshare(CLONE_FILES) == 0);
+    keep(unlinked_make(*(uint32_t *)arg, 0), KEPT);
+    fixture_ready();
+    for (;;)
+        (void)pause();
+    return NULL;
+}
+
+static void become_thread_keeper(uint32_t uid)
+{
+    pthread_t thread;
+
+    die_unless(pthread_create(&thread, NULL, thread_keep, &uid) == 0);
+    for (;;)
+        (void)pause();
+}
+
+static void open_files_of_one_thread_are_seen(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    pid_t pid;
+
+    dir = f->dir;
+    pid = fixture_plant(become_thread_keeper, f->uids[0]);
+    look(f);
+    sweep_run(&f->sweep, SWEEP_LYING);
+    fixture_assert_clean(f);
+    keeper_end(pid);
+}
+
+static void become_program(uint32_t uid)
+{
+    char path[128];
+
+    (void)snprintf(path, sizeof(path), "%s/sleep", dir);
+    die_unless(chown(path, uid, uid) == 0);
+    fixture_ready();
+    (void)execl(path, "sleep", "1000", NULL);
+    die_unless(false);
+}
+
+static void program_copy(const char *to)
+{
+    int from_fd = open("/bin/sleep", O_RDONLY | O_CLOEXEC);
+    int to_fd = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0755);
+    struct stat st;
+
+    assert_true(from_fd >= 0 && to_fd >= 0);
+    assert_return_code(fstat(from_fd, &st), errno);
+    assert_int_equal(copy_file_range(from_fd, NULL, to_fd, NULL, (size_t)st.st_size, 0),
+                     st.st_size);
+    (void)close(from_fd);
+    (void)close(to_fd);
+}
+
+static void open_programs_are_seen(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    char link[256] = "", expected[128], path[64];
+    pid_t pid;
+
+    dir = f->dir;
+    program_copy(fixture_in(f, "sleep"));
+    pid = fixture_plant(become_program, f->uids[0]);
+    (void)snprintf(path, sizeof(path), "/proc/%d/exe", pid);
+    (void)snprintf(expected, sizeof(expected), "%s/sleep", f->dir);
+    while (strcmp(link, expected) != 0 && fixture_alive(pid)) {
+        ssize_t len = readlink(path, link, sizeof(link) - 1);
+        assert_true(len > 0);
+        link[len] = '\0';
+    }
+    assert_return_code(unlink(expected), errno);
+    look(f);
+    sweep_run(&f->sweep, SWEEP_LYING);
+    fixture_assert_clean(f);
+    assert_int_equal(kept_stat(pid, "exe").st_uid, 0);
+    keeper_end(pid);
+}
+
+/* Opened through a mount that forbids to write. */
+static void become_read_only_keeper(uint32_t uid)
+{
+    die_unless(unshare(CLONE_NEWNS) == 0);
+    die_unless(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0);
+    die_unless(mount("tmpfs", dir, "tmpfs", 0, "mode=0755") == 0 && chdir(dir) == 0);
+    keep(open("file", O_CREAT | O_RDONLY | O_CLOEXEC, 0600), KEPT);
+    die_unless(fchown(KEPT, uid, uid) == 0 && unlink("file") == 0);
+    die_unless(mount(NULL, dir, NULL, MS_REMOUNT | MS_BIND | MS_RDONLY, NULL) == 0);
+}
+
+static void open_files_that_can_not_be_taken_away_are_dirty(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    pid_t pid;
+
+    dir = f->dir;
+    pid = fixture_plant(become_read_only_keeper, f->uids[0]);
+    assert_found(f, REASON_OPEN_FILE);
+    keeper_end(pid);
+    sweep_run(&f->sweep, SWEEP_LYING);
+    fixture_assert_clean(f);
+}
+
+/* An IPC namespace with a segment in it, in which nobody lives. */
+static void become_namespace_keeper(uint32_t uid)
+{
+    int before = open("/proc/self/ns/ipc", O_RDONLY | O_CLOEXEC), shm;
+    struct shmid_ds ds;
+
+    die_unless(before >= 0 && unshare(CLONE_NEWIPC) == 0);
+    shm = shmget(IPC_PRIVATE, 4096, 0600);
+    die_unless(shm >= 0 && shmctl(shm, IPC_STAT, &ds) == 0);
+    ds.shm_perm.uid = uid;
+    die_unless(shmctl(shm, IPC_SET, &ds) == 0);
+    keep(open("/proc/self/ns/ipc", O_RDONLY | O_CLOEXEC), KEPT);
+    die_unless(setns(before, CLONE_NEWIPC) == 0);
+}
+
+static void open_ipc_namespaces_are_looked_into(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    pid_t pid = fixture_plant(become_namespace_keeper, f->uids[0]);
+
+    f->sweep.remove = false;
+    assert_found(f, REASON_IPC_SHM);
+    f->sweep.remove = true;
+    sweep_run(&f->sweep, SWEEP_LYING);
+    fixture_assert_clean(f);
+    assert_int_equal(f->sweep.n_removed, 1);
+    keeper_end(pid);
+}
+
+int main(void)
+{
+#define SWEEP_TEST(fn) cmocka_unit_test_setup_teardown(fn, fixture_setup, fixture_teardown)
+    const struct CMUnitTest tests[] = {
+        SWEEP_TEST(open_unlinked_files_are_given_to_root),
+        SWEEP_TEST(open_files_with_a_name_elsewhere_are_left),
+        SWEEP_TEST(open_files_that_the_sweep_unlinks_are_given_to_root),
+        SWEEP_TEST(open_files_of_one_thread_are_seen),
+        SWEEP_TEST(open_programs_are_seen),
+        SWEEP_TEST(open_files_that_can_not_be_taken_away_are_dirty),
+        SWEEP_TEST(open_ipc_namespaces_are_looked_into),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
