@@ -25,6 +25,8 @@ static const char *const places_at[] = {"/var/spool/cron/atjobs", "/var/spool/cr
                                         "/var/spool/at", "/var/spool/at/spool", NULL};
 static const char *const places_mail[] = {"/var/mail", "/var/spool/mail", NULL};
 static const char *const places_linger[] = {"/var/lib/systemd/linger", NULL};
+static const char *const places_logins[] = {"/run/faillock", "/run/sudo/ts", "/var/lib/sudo/ts",
+                                            "/var/lib/sudo/lectured", NULL};
 static const char *const places_journals[] = {"/var/log/journal", "/run/log/journal", NULL};
 static const char *const places_files[] = {
     "/tmp", "/var/tmp", "/dev/shm", "/run/lock", "/run/user", "/var/lib/systemd/coredump", NULL};
@@ -98,6 +100,7 @@ static void looker_start(struct noded *n, struct looker *looker)
         .at = places_at,
         .mail = places_mail,
         .linger = places_linger,
+        .logins = places_logins,
         .journals = places_journals,
         .group_file = "/etc/group",
         .units = &looker->units,

@@ -35,6 +35,7 @@ const char *reason_word(enum reason reason)
         [REASON_KEYRING] = "keyring",
         [REASON_JOURNAL] = "journal",
         [REASON_OPEN_FILE] = "open-file",
+        [REASON_LOGIN] = "login",
     };
     return (unsigned)reason < N_REASONS && words[reason] ? words[reason] : "";
 }

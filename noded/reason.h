@@ -34,6 +34,7 @@ enum reason {
     REASON_KEYRING, /* keys of it that its own keyrings do not hold, or that their permissions keep */
     REASON_JOURNAL,   /* a journal of it could not be put away, or lets it in */
     REASON_OPEN_FILE, /* a file without a name, which a process of somebody else has open */
+    REASON_LOGIN,     /* failed logins, or what sudo remembers */
     N_REASONS,
 };
 

@@ -57,6 +57,7 @@ struct sweep_places {
     const char *const *roots;     /* folders whose files are removed by owner; ends with NULL */
     const char *const *acl_roots; /* the same, where access lists may name the uid, too */
     const char *const *cron, *const *at, *const *mail, *const *linger; /* files by name and owner */
+    const char *const *logins;   /* the same, also by the uid in digits */
     const char *const *journals; /* folders that hold the folders of journald */
     const char *group_file;      /* members by name: /etc/group */
     const struct sweep_units *units;

@@ -162,9 +162,12 @@ class GiveBack(LeaseCase):
         owners = ('stat', '-L', '-c', '%u', *held)
         self.assertEqual(self.ok('n1', *owners).split(), [str(lease['uid'])] * 2)
         self.ok('n1', '/usr/bin/python3', '-c', LET_IN, '/tmp/let-in', lease['uid'])
+        records = (f'/run/faillock/{lease["name"]}', f'/run/sudo/ts/{lease["uid"]}')
+        self.ok('n1', 'sh', '-c', 'mkdir -p /run/faillock /run/sudo/ts && touch "$@"', 'sh', *records)
         self.release(lease, '--wait=clean')
         attributes = self.ok('n1', '/usr/bin/python3', '-c', 'import os; print(os.getxattr("/tmp/let-in", "system.posix_acl_access"))')
         self.assertNotIn(str(lease['uid'].to_bytes(4, 'little'))[2:-1], attributes, 'nobody lets the uid in any more')
+        self.assertEqual([r for r in records if self.run_in('n1', 'ls', r).returncode == 0], [])
         self.assertEqual(self.ok('n1', *owners).split(), ['0', '0'], 'what another has open is root\'s')
         # With them goes the session keyring of who had opened them.
         self.ok('n1', 'kill', pid)

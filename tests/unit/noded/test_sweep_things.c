@@ -239,6 +239,38 @@ static void names_by_name_of_any_epoch_and_by_owner_are_removed(void **state)
     assert_false(fixture_exists(path[3]));
 }
 
+static void names_of_logins_may_be_numbers(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    const char *const folders[] = {f->dir, NULL};
+    char mine[NAME_BUF], path[5][160];
+
+    (void)name_encode("xce-", f->uids[0], 7, mine);
+    f->places.roots = NULL;
+    f->places.logins = folders;
+    (void)snprintf(path[0], sizeof(path[0]), "%s/%s", f->dir, mine);
+    (void)snprintf(path[1], sizeof(path[1]), "%s/%u", f->dir, f->uids[0]);
+    (void)snprintf(path[2], sizeof(path[2]), "%s/%u", f->dir, f->uids[1]);
+    (void)snprintf(path[3], sizeof(path[3]), "%s/0%u", f->dir, f->uids[0]);
+    (void)snprintf(path[4], sizeof(path[4]), "%s/%u.x", f->dir, f->uids[0]);
+    for (int i = 0; i < 5; i++)
+        fixture_file(path[i], 0, 0, 0600);
+    f->sweep.remove = false;
+    sweep_run(&f->sweep, SWEEP_LYING);
+    assert_int_equal(sweep_verdict(&f->sweep, f->uids[0])->reason, REASON_LOGIN);
+    f->sweep.remove = true;
+    sweep_run(&f->sweep, SWEEP_LYING);
+    assert_clean(f);
+    for (int i = 0; i < 5; i++)
+        assert_int_equal(fixture_exists(path[i]), i >= 2);
+    f->places.logins = NULL;
+    f->places.cron = folders;
+    fixture_file(path[1], 0, 0, 0600);
+    sweep_run(&f->sweep, SWEEP_LYING);
+    assert_clean(f);
+    assert_true(fixture_exists(path[1]));
+}
+
 static void members_of_groups_are_told_not_touched(void **state)
 {
     struct fixture *f = fixture_get(state);
@@ -446,6 +478,7 @@ int main(void)
         SWEEP_TEST(ipc_unreadable_is_dirty),
         SWEEP_TEST(mqueue_is_removed_whether_mounted_or_not),
         SWEEP_TEST(names_by_name_of_any_epoch_and_by_owner_are_removed),
+        SWEEP_TEST(names_of_logins_may_be_numbers),
         SWEEP_TEST(members_of_groups_are_told_not_touched),
         SWEEP_TEST(slices_end_what_runs_below_them),
         SWEEP_TEST(units_are_stopped),
