@@ -17,21 +17,20 @@
 
 #include "common/mem.h"
 #include "noded/sweep/acl.h"
+#include "noded/sweep/aside.h"
 #include "noded/sweep/inode.h"
 #include "noded/sweep/sweep.h"
 
 #define DEPTH_MAX   256 /* open folders at once */
 #define ENTRIES_LEN 4096
-#define ASIDE_MAX   256
 #define LINKED_MAX  4096
 #define AGAIN_MAX   4096
 
 struct file_walk {
     struct sweep *sweep;
     const struct files_tree *tree;
-    uint64_t mount;       /* of the top */
-    int aside[ASIDE_MAX]; /* folders to be walked as roots of their own */
-    size_t n_aside;
+    uint64_t mount;         /* of the top */
+    struct aside aside;     /* folders to be walked as roots of their own */
     int linked[LINKED_MAX]; /* removed here, but they had other links */
     size_t n_linked, linked_max;
     unsigned n_again;
@@ -70,21 +69,6 @@ static bool folder_move_up(struct file_walk *w, int dir_fd, const char *name)
     return false;
 }
 
-/* Up with it, or aside. Takes fd. */
-static void folder_too_deep(struct file_walk *w, int dir_fd, const char *name, int fd, bool wanted)
-{
-    if (wanted && w->sweep->remove && folder_move_up(w, dir_fd, name)) {
-        w->moved = true;
-        sweep_removed(w->sweep);
-        (void)close(fd);
-    } else if (w->n_aside < ASIDE_MAX) {
-        w->aside[w->n_aside++] = fd;
-    } else {
-        sweep_failed(w->sweep, "too many deep folders", ELOOP);
-        (void)close(fd);
-    }
-}
-
 /* Whether something is mounted on it, where we do not see it. */
 static bool is_covered(const struct file_walk *w, const struct statx *st)
 {
@@ -108,6 +92,29 @@ static void disowned(struct sweep *s, int fd, const char *name, uint32_t uid, bo
     }
     sweep_found(s, uid, REASON_FILE, "%s", name);
     sweep_removed(s);
+}
+
+/* Up with it, or aside; then it is seen as the top of a walk, which is nobody's to remove. Takes fd. */
+static void folder_too_deep(struct file_walk *w, int dir_fd, const char *name, int fd,
+                            const struct statx *st)
+{
+    uint32_t uid = inode_wanted(w->sweep, st->stx_uid, st->stx_gid);
+    bool wanted = sweep_wants(w->sweep, st->stx_uid);
+    int r;
+
+    if (wanted && w->sweep->remove && folder_move_up(w, dir_fd, name)) {
+        w->moved = true;
+        sweep_removed(w->sweep);
+        (void)close(fd);
+        return;
+    }
+    if (uid && w->sweep->remove)
+        disowned(w->sweep, fd, name, uid, !wanted);
+    else if (uid)
+        sweep_found(w->sweep, uid, REASON_FILE, "%s", name);
+    r = aside_put(&w->aside, w->tree->fd, fd);
+    if (r < 0)
+        sweep_failed(w->sweep, "deep folders", r);
 }
 
 /* What the folder held has been dealt with; now itself, if wanted. */
@@ -149,7 +156,7 @@ static void folder_sweep(struct file_walk *w, int dir_fd, const char *name, int 
     if (r < 0) {
         sweep_failed(w->sweep, name, r);
     } else if (depth + 1 >= DEPTH_MAX) {
-        folder_too_deep(w, dir_fd, name, fd, sweep_wants(w->sweep, st.stx_uid));
+        folder_too_deep(w, dir_fd, name, fd, &st);
         return;
     } else {
         walk_folder(w, fd, depth + 1);
@@ -305,11 +312,14 @@ bool files_walk(const struct files_tree *tree)
         return true;
     }
     walk_top(w, tree->fd);
-    while (w->n_aside) {
-        int aside = w->aside[--w->n_aside];
-        walk_top(w, aside);
-        (void)close(aside);
+    while (w->aside.n) {
+        auto_close int fd = aside_take(&w->aside, tree->fd);
+        if (fd >= 0)
+            walk_top(w, fd);
+        else if (fd != -ENOENT)
+            sweep_failed(w->sweep, "deep folders", fd);
     }
+    aside_done(&w->aside);
     linked_end(w);
     return !w->crossed;
 }

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "noded/sweep/acl.h"
+#include "noded/sweep/aside.h"
 
 static void sweep_it(struct fixture *f)
 {
@@ -223,7 +224,7 @@ static void files_ten_thousand_are_removed(void **state)
 }
 
 /* depth folders one in the other, by chdir: the path is longer than any path may be. */
-static void deep(const char *at, int depth, uint32_t uid, uint32_t file_uid)
+static void deep(const char *at, int depth, uint32_t uid, uint32_t gid, uint32_t file_uid)
 {
     pid_t pid = fork();
     int status;
@@ -232,7 +233,7 @@ static void deep(const char *at, int depth, uint32_t uid, uint32_t file_uid)
         if (chdir(at) < 0)
             _exit(1);
         for (int i = 0; i < depth; i++)
-            if (mkdir("d", 0777) < 0 || lchown("d", uid, uid) < 0 || chdir("d") < 0)
+            if (mkdir("d", 0777) < 0 || lchown("d", uid, gid) < 0 || chdir("d") < 0)
                 _exit(2);
         int fd = open("bottom", O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
         _exit(fd < 0 || fchown(fd, file_uid, file_uid) < 0);
@@ -246,29 +247,154 @@ static void files_of_great_depth_are_removed(void **state)
     struct fixture *f = fixture_get(state);
     struct stat st;
 
-    deep(f->dir, 3000, f->uids[0], f->uids[0]);
+    deep(f->dir, 3000, f->uids[0], f->uids[0], f->uids[0]);
     sweep_it(f);
     fixture_assert_clean(f);
     assert_int_equal(stat(f->dir, &st), 0);
     assert_int_equal(st.st_nlink, 2);
 }
 
-static void files_below_deep_folders_of_others_are_removed(void **state)
+/* Leave nothing that the teardown can not walk. */
+static void deep_end(struct fixture *f)
 {
-    struct fixture *f = fixture_get(state);
-
-    deep(f->dir, 1000, f->uids[1], f->uids[0]);
-    sweep_it(f);
-    fixture_assert_clean(f);
-    f->sweep.remove = false;
-    sweep_it(f);
-    fixture_assert_clean(f);
-    /* Leave nothing that the teardown can not walk. */
     f->sweep.remove = true;
     f->list.uids = &f->uids[1];
     f->sweep.ids.min = f->sweep.ids.max = f->uids[1];
     sweep_it(f);
     assert_null(sweep_verdict(&f->sweep, f->uids[1]));
+}
+
+static void files_below_deep_folders_of_others_are_removed(void **state)
+{
+    struct fixture *f = fixture_get(state);
+
+    deep(f->dir, 1000, f->uids[1], f->uids[1], f->uids[0]);
+    sweep_it(f);
+    fixture_assert_clean(f);
+    f->sweep.remove = false;
+    sweep_it(f);
+    fixture_assert_clean(f);
+    deep_end(f);
+}
+
+static void deep_folders_of_others_lose_the_group(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    char path[1024];
+    struct stat st;
+    size_t len;
+
+    deep(f->dir, 300, f->uids[1], f->uids[0], f->uids[1]);
+    sweep_it(f);
+    fixture_assert_clean(f);
+    len = (size_t)snprintf(path, sizeof(path), "%s", f->dir);
+    for (int i = 0; i < 300; i++) {
+        len += (size_t)snprintf(path + len, sizeof(path) - len, "/d");
+        assert_int_equal(stat(path, &st), 0);
+        assert_int_equal(st.st_gid, 0);
+    }
+    deep_end(f);
+}
+
+static void skip_without_handles(const struct fixture *f)
+{
+    union {
+        struct file_handle head;
+        char bytes[sizeof(struct file_handle) + MAX_HANDLE_SZ];
+    } handle = {.head.handle_bytes = MAX_HANDLE_SZ};
+    int mount_id;
+
+    if (name_to_handle_at(AT_FDCWD, f->dir, &handle.head, &mount_id, 0) == 0)
+        return;
+    print_message("needs a file system that gives handles\n");
+    skip();
+}
+
+/* More than descriptors may be open, side by side where a walk goes no deeper. */
+static void many(const char *at, int n, uint32_t uid, uint32_t file_uid)
+{
+    pid_t pid = fork();
+    char name[32];
+
+    if (pid == 0) {
+        if (chdir(at) < 0)
+            _exit(1);
+        for (int i = 0; i < 254; i++)
+            if (chdir("d") < 0)
+                _exit(2);
+        for (int i = 0; i < n; i++) {
+            (void)snprintf(name, sizeof(name), "wide%d", i);
+            if (mkdir(name, 0777) < 0 || lchown(name, uid, uid) < 0)
+                _exit(3);
+            deep(name, i == n - 1 ? 300 : 1, uid, uid, file_uid);
+        }
+        _exit(0);
+    }
+    assert_int_equal(fixture_reap(pid), 0);
+}
+
+static void files_below_many_deep_folders_of_others_are_removed(void **state)
+{
+    struct fixture *f = fixture_get(state);
+
+    skip_without_handles(f);
+    deep(f->dir, 254, f->uids[1], f->uids[1], f->uids[1]);
+    many(f->dir, 700, f->uids[1], f->uids[0]);
+    f->sweep.remove = false;
+    sweep_it(f);
+    assert_int_equal(sweep_verdict(&f->sweep, f->uids[0])->reason, REASON_FILE);
+    f->sweep.remove = true;
+    sweep_it(f);
+    fixture_assert_clean(f);
+    deep_end(f);
+}
+
+static int folder_fd(const char *path)
+{
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    assert_return_code(fd, errno);
+    return fd;
+}
+
+static void aside_folders_come_back_last_first_or_are_gone(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    int top = folder_fd(f->dir), fd;
+    struct aside aside = {0};
+    struct stat st;
+
+    skip_without_handles(f);
+    fixture_folder(fixture_in(f, "one"), 0, 0, 0700);
+    fixture_folder(fixture_in(f, "two"), 3, 0, 0700);
+    for (int i = 0; i < 1000; i++)
+        assert_int_equal(aside_put(&aside, top, folder_fd(fixture_in(f, "one"))), 0);
+    assert_int_equal(aside_put(&aside, top, folder_fd(fixture_in(f, "two"))), 0);
+    fd = aside_take(&aside, top);
+    assert_return_code(fstat(fd, &st), errno);
+    assert_int_equal(st.st_uid, 3);
+    (void)close(fd);
+    assert_return_code(rmdir(fixture_in(f, "one")), errno);
+    assert_int_equal(aside_take(&aside, top), -ENOENT);
+    aside_done(&aside);
+    (void)close(top);
+}
+
+/* /proc gives no handles. */
+static void aside_folders_without_handles_are_few(void **state)
+{
+    int top = folder_fd("/proc"), n = 0, fd;
+    struct aside aside = {0};
+
+    while (aside_put(&aside, top, folder_fd("/proc/self")) == 0)
+        n++;
+    assert_in_range(n, 100, 1000);
+    fd = aside_take(&aside, top);
+    assert_return_code(fd, errno);
+    (void)close(fd);
+    assert_int_equal(aside_put(&aside, top, folder_fd("/proc/self")), 0);
+    aside_done(&aside);
+    (void)close(top);
 }
 
 static void put(uint8_t *at, unsigned tag, unsigned perm, uint32_t id)
@@ -465,6 +591,10 @@ int main(void)
         SWEEP_TEST(files_ten_thousand_are_removed),
         SWEEP_TEST(files_of_great_depth_are_removed),
         SWEEP_TEST(files_below_deep_folders_of_others_are_removed),
+        SWEEP_TEST(deep_folders_of_others_lose_the_group),
+        SWEEP_TEST(files_below_many_deep_folders_of_others_are_removed),
+        SWEEP_TEST(aside_folders_come_back_last_first_or_are_gone),
+        cmocka_unit_test(aside_folders_without_handles_are_few),
         SWEEP_TEST(files_access_lists_lose_the_uid),
         SWEEP_TEST(files_made_behind_the_walk_are_removed),
         SWEEP_TEST(files_made_behind_each_walk_are_dirty),
