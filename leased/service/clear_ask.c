@@ -31,7 +31,7 @@ struct asking {
     clear_fn then;
     unsigned n_waiting, n_rounds;
     uint64_t newest; /* session, when they were asked */
-    bool ending;     /* this leased does */
+    int failed;      /* -errno: this leased ends, or can ask nobody */
     struct hostlist answered[1 + REPLICA_MEMBERS_MAX];
     size_t n_answered;
     size_t n_taken, n_silent; /* what stands in the way; who does not say */
@@ -105,8 +105,8 @@ static void settle(const struct asking *asking, struct service_request *request)
 {
     const struct fsm_range *range = &asking->range;
 
-    if (asking->ending)
-        service_refuse(request, -ECANCELED, NULL);
+    if (asking->failed)
+        service_refuse(request, asking->failed, NULL);
     else if (asking->n_taken)
         service_refuse(request, FSM_PRECONDITION, "range %u-%u overlaps %s", range->first,
                        range->last, buf_str(&asking->taken));
@@ -115,7 +115,7 @@ static void settle(const struct asking *asking, struct service_request *request)
                        "whether anybody has a uid of %u-%u must be known of every machine, and is "
                        "not of %s",
                        range->first, range->last, buf_str(&asking->silent));
-    else
+    else if (service_permits(asking->pending.service, request))
         asking->then(asking->pending.service, request, range);
 }
 
@@ -128,12 +128,21 @@ static void forget(struct asking *asking)
     buf_reset(&asking->silent);
 }
 
+static void end(struct asking *asking)
+{
+    struct service_request *request = service_settle(&asking->pending);
+
+    if (request)
+        settle(asking, request);
+    forget(asking);
+    free(asking);
+}
+
 static void begin(struct asking *asking);
 
 static void verdict(struct asking *asking)
 {
-    bool said = asking->ending || asking->n_taken || asking->n_silent;
-    struct service_request *request;
+    bool said = asking->failed || asking->n_taken || asking->n_silent;
 
     /* One that came while the others were asked: all are asked once more. */
     if (!said && asking->pending.request && find_missing(asking) && asking->n_rounds < ROUNDS_MAX &&
@@ -141,21 +150,7 @@ static void verdict(struct asking *asking)
         begin(asking);
         return;
     }
-    request = service_settle(&asking->pending);
-    if (request)
-        settle(asking, request);
-    forget(asking);
-    free(asking);
-}
-
-static void refuse_now(struct asking *asking, int r)
-{
-    struct service_request *request = service_settle(&asking->pending);
-
-    if (request)
-        service_refuse(request, r, NULL);
-    forget(asking);
-    free(asking);
+    end(asking);
 }
 
 static void come_back(struct asking *asking)
@@ -169,6 +164,14 @@ static void come_back(struct asking *asking)
 static void note_silent(struct asking *asking, const char *kind, const char *name, const char *why)
 {
     buf_addf(&asking->silent, "%s%s %s (%.128s)", asking->n_silent++ ? "; " : "", kind, name, why);
+}
+
+/* Of a node that need not answer it does not matter what is not known. */
+static bool matters(const struct asking *asking, const Xce__V1__Overlap *overlap)
+{
+    const struct fsm_node *node = fsm_node(service_fsm(asking->pending.service), overlap->node);
+
+    return !*overlap->node || overlap->last || (node && must_answer(node));
 }
 
 static void note(struct asking *asking, const char *replica, const Xce__V1__Overlap *overlap)
@@ -195,7 +198,8 @@ static void hear(struct asking *asking, const char *replica, const Xce__V1__Over
     struct err err = {{0}};
 
     for (size_t i = 0; i < reply->n_overlaps; i++)
-        note(asking, replica, reply->overlaps[i]);
+        if (matters(asking, reply->overlaps[i]))
+            note(asking, replica, reply->overlaps[i]);
     if (!*reply->answered)
         return;
     if (hostlist_expand(reply->answered, strlen(reply->answered), 0, list, &err) < 0) {
@@ -225,7 +229,8 @@ static void answered(int r, const uint8_t *bytes, size_t len, const char *why, v
     struct question *question = arg;
     struct asking *asking = question->asking;
 
-    asking->ending |= r == -ECANCELED;
+    if (r == -ECANCELED)
+        asking->failed = r;
     if (r < 0)
         note_silent(asking, "replica", question->name, why ? why : err_text(r));
     else
@@ -241,7 +246,7 @@ static void surveyed(const Xce__V1__OverlapReply *reply, void *arg)
     if (reply)
         hear(asking, "", reply);
     else
-        asking->ending = true;
+        asking->failed = -ECANCELED;
     come_back(asking);
 }
 
@@ -286,18 +291,17 @@ static void ask_others(struct asking *asking)
 static void begin(struct asking *asking)
 {
     struct service *service = asking->pending.service;
-    int r;
 
     forget(asking);
     asking->n_rounds++;
     asking->newest = newest_session(service);
     /* Nobody answers before all have been asked. */
     asking->n_waiting = 1;
-    r = survey_begin(service, &asking->range, surveyed, asking);
-    if (r == 0)
-        ask_others(asking);
+    asking->failed = survey_begin(service, &asking->range, surveyed, asking);
+    if (asking->failed)
+        end(asking);
     else
-        refuse_now(asking, r);
+        ask_others(asking);
 }
 
 void clear_elsewhere(struct service *service, struct service_request *request,

@@ -97,6 +97,10 @@ void *service_pending_new(struct service *service, struct service_request *reque
 /* It has come: the request, if its caller is still there, or NULL. pending is the caller's to free. */
 struct service_request *service_settle(const struct service_pending *pending);
 
+/* Whether the caller has still the right to it, by the rules as they are now; else that is the answer. For what has waited
+ * and comes to act. */
+bool service_permits(const struct service *service, struct service_request *request);
+
 /* ---- commands ---- */
 
 /* What a mutating request does with its outcome; only called while the caller is still there. */

@@ -176,12 +176,17 @@ static void decide_again(const struct service *service, struct service_request *
     request->scope = policy_decide(service->policy, &request->principal, request->permission);
 }
 
-static void run(struct service *service, struct service_request *request, service_unary_fn handler)
+bool service_permits(const struct service *service, struct service_request *request)
 {
     decide_again(service, request);
     if (request->scope == SCOPE_NONE)
         service_refuse(request, -EACCES, "not permitted");
-    else
+    return request->scope != SCOPE_NONE;
+}
+
+static void run(struct service *service, struct service_request *request, service_unary_fn handler)
+{
+    if (service_permits(service, request))
         handler(service, request);
 }
 

@@ -234,6 +234,56 @@ static void node_that_begins_meanwhile_has_all_asked_once_more(void **state)
     assert_non_null(strstr(fx->call.message, "node n3 (no answer)"));
 }
 
+/* It guards nothing and looks for itself before it says READY. */
+static void node_that_need_not_answer_may_not_know(void **state)
+{
+    struct fixture *fx = *state;
+    struct kit_stream n4;
+
+    kit_stream_open(&fx->kit, &n4);
+    kit_stream_hello(&n4, "n4");
+    service_kit_settle(&fx->kit);
+    assert_int_equal(state_of(fx, "n4"), NODE_UNKNOWN);
+    create(fx);
+    kit_stream_answer(&n4, 0, 0, "its name services do not answer");
+    kit_stream_answer(&fx->n2, 0, 0, "");
+    kit_stream_answer(&fx->n3, 0, 0, "");
+    finish(fx);
+    assert_int_equal(fx->call.r, 0);
+    assert_true(is_made(fx));
+    kit_stream_end(&n4);
+}
+
+/* Rules by which nobody but root may do anything. */
+static void rules_change(struct fixture *fx)
+{
+    Xce__V1__Command command = XCE__V1__COMMAND__INIT;
+    Xce__V1__CmdRules change = XCE__V1__CMD_RULES__INIT;
+    Xce__V1__Rules rules = XCE__V1__RULES__INIT;
+    uint8_t bytes[ENGINE_KIT_BYTES];
+
+    change.rules = &rules;
+    command.kind_case = XCE__V1__COMMAND__KIND_RULES;
+    command.rules = &change;
+    assert_int_equal(engine_kit_do(&fx->kit.engine, bytes, xce__v1__command__pack(&command, bytes)),
+                     0);
+}
+
+static void caller_that_loses_the_right_meanwhile_makes_no_pool(void **state)
+{
+    struct fixture *fx = *state;
+
+    create(fx);
+    principal_from_peer(1000, 1000, "alice", &fx->call.request.principal);
+    fx->call.request.permission = "PoolService/Create";
+    rules_change(fx);
+    kit_stream_answer(&fx->n2, 0, 0, "");
+    kit_stream_answer(&fx->n3, 0, 0, "");
+    finish(fx);
+    assert_int_equal(fx->call.r, -EACCES);
+    assert_false(is_made(fx));
+}
+
 static void caller_that_goes_away_makes_no_pool(void **state)
 {
     struct fixture *fx = *state;
@@ -268,6 +318,8 @@ int main(void)
         TEST(pool_is_refused_while_a_ready_node_is_silent),
         TEST(pool_is_refused_while_a_ready_node_has_no_session),
         TEST(node_that_begins_meanwhile_has_all_asked_once_more),
+        TEST(node_that_need_not_answer_may_not_know),
+        TEST(caller_that_loses_the_right_meanwhile_makes_no_pool),
         TEST(caller_that_goes_away_makes_no_pool),
         TEST(leased_that_ends_makes_no_pool),
     };
