@@ -6,6 +6,7 @@
 
 #include "common/cert.h"
 #include "common/clock.h"
+#include "common/digest.h"
 #include "common/log.h"
 #include "common/text.h"
 #include "leased/audit/audit.h"
@@ -222,9 +223,7 @@ void recorder_init(struct recorder *recorder)
     memset(recorder, 0, sizeof *recorder);
     recorder->strangers = (struct log_limit){.interval_ms = RECORD_REFUSALS_MS,
                                              .burst = RECORD_STRANGERS};
-    for (size_t i = 0; i < RECORD_CALLERS; i++)
-        recorder->refusals[i] = (struct log_limit){.interval_ms = RECORD_REFUSALS_MS,
-                                                   .burst = RECORD_REFUSALS};
+    digest_random(&recorder->salt, sizeof recorder->salt);
     buf_init(&recorder->line, LINE_MAX_BYTES);
 }
 
@@ -243,27 +242,39 @@ const char *recorder_line(struct recorder *recorder, const struct record *record
     return buf_error(&recorder->line) == 0 ? buf_str(&recorder->line) : NULL;
 }
 
-/* Who has which limit: by FNV-1a. */
-static struct log_limit *limit_of(struct recorder *recorder, const struct principal *who)
+/* The count of this caller and method: callers by FNV-1a, from a start that nobody knows. */
+static uint8_t *count_of(struct recorder *recorder, const struct record *record)
 {
-    uint32_t hash = 2166136261u;
+    uint32_t hash = 2166136261u ^ recorder->salt;
 
-    if (who->kind == PRINCIPAL_STRANGER)
-        return &recorder->strangers;
-    for (const char *key = who->key; *key; key++)
+    for (const char *key = record->principal->key; *key; key++)
         hash = (hash ^ (uint8_t)*key) * 16777619u;
-    return &recorder->refusals[hash % RECORD_CALLERS];
+    return &recorder->refusals[(hash >> 16) % RECORD_CALLERS][methods_find(record->method)];
+}
+
+static bool has_room(struct recorder *recorder, const struct record *record)
+{
+    int64_t now_ms = clock_coarse_ms();
+    uint8_t *count = count_of(recorder, record);
+
+    if (now_ms - recorder->refusals_since_ms >= RECORD_REFUSALS_MS) {
+        memset(recorder->refusals, 0, sizeof recorder->refusals);
+        recorder->refusals_since_ms = now_ms;
+    }
+    if (*count >= RECORD_REFUSALS)
+        return false;
+    ++*count;
+    return true;
 }
 
 /* Whether one more is too many: nobody washes the files out by what he may not. */
 static bool is_left_out(struct recorder *recorder, const struct record *record)
 {
-    const struct principal *who = record->principal;
     unsigned held;
 
-    return (record->status == GRPC_PERMISSION_DENIED ||
-            (who->kind == PRINCIPAL_STRANGER && record->status != GRPC_OK)) &&
-           !log_limit_ok(limit_of(recorder, who), &held);
+    if (record->principal->kind == PRINCIPAL_STRANGER)
+        return record->status != GRPC_OK && !log_limit_ok(&recorder->strangers, &held);
+    return record->status == GRPC_PERMISSION_DENIED && !has_room(recorder, record);
 }
 
 void record_call(struct recorder *recorder, const struct record *record)

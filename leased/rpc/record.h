@@ -9,11 +9,12 @@
 #include "common/log.h"
 #include "common/net/grpc.h"
 #include "common/text.h"
+#include "leased/rbac/methods.h"
 #include "leased/rbac/principal.h"
 
-#define RECORD_CALLERS     64  /* limits of their own; more callers share them */
-#define RECORD_REFUSALS    200 /* lines of one caller in this time */
-#define RECORD_STRANGERS   20  /* of all strangers */
+#define RECORD_CALLERS     64 /* rows of counts; who shares one with whom is chance */
+#define RECORD_REFUSALS    20 /* lines of one caller and method in this time */
+#define RECORD_STRANGERS   20 /* of all strangers, whatever they call */
 #define RECORD_REFUSALS_MS 60000
 
 struct audit;
@@ -34,8 +35,12 @@ struct record {
 /* Where it goes, and what is kept from line to line. */
 struct recorder {
     struct audit *audit; /* borrowed; NULL = the journal alone */
-    /* What one can have as many of as he likes: denials, and whatever a stranger is refused. */
-    struct log_limit refusals[RECORD_CALLERS], strangers;
+    /* What one can have as many of as he likes: denials, and whatever a stranger is refused. Each method counts for itself
+     * (the last place: those that there are not), so what is cheap to be denied hides nothing else. */
+    uint8_t refusals[RECORD_CALLERS][METHODS_MAX + 1];
+    int64_t refusals_since_ms;
+    uint32_t salt;
+    struct log_limit strangers;
     uint64_t left_out; /* lines, since the last that was written */
     struct buf line;
     int64_t time_ms;

@@ -19,6 +19,7 @@
 #include "common/fsutil.h"
 #include "common/log.h"
 #include "leased/audit/audit.h"
+#include "leased/rbac/methods.h"
 #include "leased/rpc/record.h"
 #include "tests/lib/fault.h"
 #include "tests/lib/tmp.h"
@@ -364,13 +365,19 @@ static unsigned occurrences(const char *text, const char *wanted)
     return n;
 }
 
-static void denied(struct recorder *recorder, const struct principal *who, int status, unsigned n)
+static void denied_at(struct recorder *recorder, const struct principal *who, const char *method,
+                      int status, unsigned n)
 {
     for (unsigned i = 0; i < n; i++)
         record_call(recorder, &(struct record){.principal = who,
-                                               .method = "NodeService/Enroll",
+                                               .method = method,
                                                .status = status,
                                                .message = status == GRPC_OK ? NULL : "no"});
+}
+
+static void denied(struct recorder *recorder, const struct principal *who, int status, unsigned n)
+{
+    denied_at(recorder, who, "NodeService/Enroll", status, n);
 }
 
 /* Whoever reaches the port washes nothing out of the files. */
@@ -393,11 +400,39 @@ static void record_of_one_who_is_denied_over_and_over_is_limited(void **state)
     close_it(f);
     text = contents(f->path);
     assert_non_null(text);
-    assert_int_equal(occurrences(text, "_DENIED\",\"message\":\"no\"}\n"), 219);
+    assert_int_equal(occurrences(text, "_DENIED\",\"message\":\"no\"}\n"), 39);
     assert_int_equal(occurrences(text, "INVALID_ARGUMENT"), 0);
-    assert_int_equal(occurrences(text, "user:alice"), 200);
+    assert_int_equal(occurrences(text, "user:alice"), 20);
     assert_int_equal(occurrences(text, "\"message\":\"no\",\"left_out\":180}\n"), 1);
-    assert_int_equal(occurrences(text, "\"outcome\":\"OK\",\"left_out\":100}\n"), 1);
+    assert_int_equal(occurrences(text, "\"outcome\":\"OK\",\"left_out\":280}\n"), 1);
+    free(text);
+    recorder_done(&recorder);
+}
+
+/* What costs nothing does not hide what would have cost much, of him nor of anybody. */
+static void record_of_each_method_that_is_denied_is_there(void **state)
+{
+    static const char *const acts[] = {"NodeService/Fence", "NodeService/Token",
+                                       "RbacService/UpdateConfig", "NodeService/Of/Nobody"};
+    struct fixture *f = *state;
+    struct recorder recorder;
+    struct principal alice;
+    char *text;
+
+    open_it(f, 0, 1);
+    recorder_init(&recorder);
+    recorder.audit = f->audit;
+    assert_int_equal(principal_from_user("alice", NULL, 0, &alice, NULL), 0);
+    for (size_t i = 0; methods_at(i); i++)
+        if (methods_kind(methods_at(i)->name) == METHOD_READ)
+            denied_at(&recorder, &alice, methods_at(i)->name, GRPC_PERMISSION_DENIED, 300);
+    for (size_t i = 0; i < sizeof acts / sizeof acts[0]; i++)
+        denied_at(&recorder, &alice, acts[i], GRPC_PERMISSION_DENIED, 1);
+    close_it(f);
+    text = contents(f->path);
+    assert_non_null(text);
+    for (size_t i = 0; i < sizeof acts / sizeof acts[0]; i++)
+        assert_int_equal(occurrences(text, acts[i]), 1);
     free(text);
     recorder_done(&recorder);
 }
@@ -461,6 +496,7 @@ int main(void)
         TEST(audit_that_can_not_rotate_goes_on),
         cmocka_unit_test(record_says_who_did_what_to_what),
         TEST(record_of_one_who_is_denied_over_and_over_is_limited),
+        TEST(record_of_each_method_that_is_denied_is_there),
         cmocka_unit_test(record_names_the_key_that_was_asked_for),
         cmocka_unit_test(record_of_long_words_is_cut_short),
     };
