@@ -72,7 +72,7 @@ const struct cert_identity *tls_session_peer(const struct tls_session *session);
 /* "" where the peer named none. */
 const char *tls_session_alpn(const struct tls_session *session);
 const char *tls_session_why(const struct tls_session *session);
-/* The peer has turned us away for our certificate, before anything was said. */
+/* The server, who has proved who it is, has turned us away for our certificate, before anything was said. */
 bool tls_session_refused(const struct tls_session *session);
 
 /* Wall clock: when the first certificate of the peer's chain ends. */

@@ -62,7 +62,7 @@ int tls_keys_reload(struct tls_keys *keys, const struct tls_files *files, struct
 /* Who we are by our certificate in use. Until the next reload. */
 const struct cert_identity *tls_keys_identity(const struct tls_keys *keys);
 
-/* Whether some peer has turned us away for our certificate since the last load. */
+/* Whether a server that our CA stands for has turned us away for our certificate since the last load. */
 bool tls_keys_refused(const struct tls_keys *keys);
 
 /* Nothing new stands on it; it goes with the last stream and port, and must do so before the loop. NULL does nothing. */

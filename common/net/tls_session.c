@@ -234,20 +234,18 @@ static void take_until(struct tls_session *session, STACK_OF(X509) * chain)
 
 /* ---- failing ---- */
 
+/* Whether another certificate might be let in: a protocol that is not spoken, or access that is denied to who is well known,
+ * is no word on it. */
 static bool about_our_certificate(int alert)
 {
     switch (alert) {
-    case SSL_AD_BAD_CERTIFICATE:
-    case SSL_AD_UNSUPPORTED_CERTIFICATE:
+    case SSL_AD_BAD_CERTIFICATE:         /* not as we make them, not yet good, or its list is not */
+    case SSL_AD_UNSUPPORTED_CERTIFICATE: /* for another use */
     case SSL_AD_CERTIFICATE_REVOKED:
-    case SSL_AD_CERTIFICATE_EXPIRED:
-    case SSL_AD_CERTIFICATE_UNKNOWN:
-    case SSL_AD_UNKNOWN_CA:
-    case SSL_AD_ACCESS_DENIED:
-    case SSL_AD_CERTIFICATE_REQUIRED:
-    case SSL_AD_HANDSHAKE_FAILURE:
-    case SSL_AD_NO_APPLICATION_PROTOCOL:
-    case SSL_AD_PROTOCOL_VERSION:
+    case SSL_AD_CERTIFICATE_EXPIRED:  /* or its list has ended: the alert is the same */
+    case SSL_AD_CERTIFICATE_UNKNOWN:  /* whatever else */
+    case SSL_AD_UNKNOWN_CA:           /* the CA was changed */
+    case SSL_AD_CERTIFICATE_REQUIRED: /* ours can not be shown by what the server takes */
         return true;
     default:
         return false;
@@ -261,7 +259,9 @@ static int say_ssl_error(struct tls_session *session)
     if (reason > SSL_AD_REASON_OFFSET && reason < SSL_AD_REASON_OFFSET + 256) {
         int alert = reason - SSL_AD_REASON_OFFSET;
 
-        session->refused = about_our_certificate(alert);
+        /* Before the handshake is over anybody can send us an alert; by then a server has proved who it is, and only then
+         * has it seen our certificate. */
+        session->refused = session->open && !session->server && about_our_certificate(alert);
         (void)snprintf(session->why, sizeof session->why, "the peer refuses us: %s",
                        SSL_alert_desc_string_long(alert));
         return -EPROTO;

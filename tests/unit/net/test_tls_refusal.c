@@ -323,6 +323,44 @@ static void client_says_why_the_server_refused_it_and_that_nothing_was_read(void
     tls_kit_hang_up(f, keys);
 }
 
+/* What is no word on our certificate: another one would be turned away as well. */
+static void client_whose_protocol_is_not_spoken_has_a_good_certificate(void **state)
+{
+    struct tls_kit *f = *state;
+    struct tls_files files = ca_user(f->ca, "alice");
+    struct tls_keys *keys = tls_kit_keys(f, &files);
+
+    tls_kit_connect(f, keys, "xce-nonsense/1", CERT_URI_REPLICA);
+    until(f, f->client.n_closed == 1);
+    assert_string_equal(f->client.why, "the peer refuses us: no application protocol");
+    assert_false(tls_keys_refused(keys));
+    tls_kit_hang_up(f, keys);
+}
+
+/* Anybody on the way can say so in plain text; it counts only from who has proved to be a server of ours. */
+static void client_does_not_believe_a_stranger_that_its_certificate_is_bad(void **state)
+{
+    static const uint8_t revoked[] = {21, 3, 3, 0, 2, 2, SSL_AD_CERTIFICATE_REVOKED};
+    struct tls_kit *f = *state;
+    struct tls_files files = ca_user(f->ca, "alice");
+    struct tls_keys *keys = tls_kit_keys(f, &files);
+    char address[64];
+    struct tls_target target = {
+        .address = address, .alpn = "h2", .peer = CERT_URI_REPLICA, .timeout_ms = WAIT_MS};
+    int port = tls_kit_listen(address, sizeof address), fd;
+
+    assert_int_equal(
+        tls_connect(f->loop, keys, &target, f->events, &f->client, &f->client.transport), 0);
+    until(f, (fd = accept(port, NULL, NULL)) >= 0);
+    assert_int_equal(write(fd, revoked, sizeof revoked), sizeof revoked);
+    until(f, f->client.n_closed == 1);
+    assert_string_equal(f->client.why, "the peer refuses us: certificate revoked");
+    assert_false(tls_keys_refused(keys));
+    (void)close(fd);
+    (void)close(port);
+    tls_kit_hang_up(f, keys);
+}
+
 static void client_of_nobody_and_of_a_mute_server_ends_in_time(void **state)
 {
     struct tls_kit *f = *state;
@@ -696,6 +734,8 @@ int main(void)
         T(certificate_of_an_intermediate_passes_with_its_chain),
         T(client_refuses_who_is_not_the_replica_it_wants),
         T(client_says_why_the_server_refused_it_and_that_nothing_was_read),
+        T(client_whose_protocol_is_not_spoken_has_a_good_certificate),
+        T(client_does_not_believe_a_stranger_that_its_certificate_is_bad),
         T(client_of_nobody_and_of_a_mute_server_ends_in_time),
         T(changed_files_are_taken_and_streams_go_on),
         T(bad_files_leave_the_old_ones_in_use),
