@@ -19,13 +19,14 @@ struct xce_op;
 /* Numbers never change. 0 to 6 are also what leasectl exits with; with the others it exits 1. */
 enum xce_code {
     XCE_OK = 0,
-    /* Something inside; the message says what. */
+    /* Something inside; the message says what. Of a change that a server has seen (xce_client_request): the outcome is not
+     * known. */
     XCE_FAILED = 1,
     /* The request can not be right, whatever the state. */
     XCE_INVALID = 2,
     /* Not there, or not yours to see or do. */
     XCE_NOT_FOUND = 3,
-    /* No server could be reached, or none leads. */
+    /* No server could be reached, or none leads. Of a change that a server has seen: the outcome is not known. */
     XCE_UNREACHABLE = 4,
     /* The deadline passed. Of a change: the outcome is not known; repeat it under its id (xce_client_request). */
     XCE_TIMEOUT = 5,
