@@ -56,7 +56,7 @@ enum fsm_code {
 #define FSM_TRIES_MAX     8  /* further leases for one that a member refused (acquire with wait) */
 #define FSM_NODE_BLOCKS   16 /* so many uids blocked by a node in an hour: it is cordoned */
 #define FSM_NODE_PASSING                                                                           \
-    256 /* blocked by a node at a time for what it cleans up; more are left in line */
+    256 /* blocked by a node at a time for what it cleans up: with more it is cordoned */
 #define FSM_ROLES_MAX     64   /* beside the built-in ones */
 #define FSM_RIGHTS_MAX    256  /* of a role */
 #define FSM_BINDINGS_MAX  1024 /* of roles to whom */

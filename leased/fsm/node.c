@@ -88,17 +88,36 @@ bool node_may_block(struct fsm *fsm, struct node *node)
     return node->n_blocked < FSM_NODE_BLOCKS;
 }
 
+/* It finds too much: no new lease names it until an administrator has looked. */
+static void cordon(struct fsm *fsm, struct node *node, const char *reason)
+{
+    if (node->admin != ADMIN_NONE || node->health == HEALTH_FENCED)
+        return;
+    node_set(fsm, node, node->health, ADMIN_CORDONED);
+    node_set_reason(fsm, node, reason, "leased");
+    fsm_changed_node(fsm, node, CHANGE_NODE);
+    node->verb_revision = node->pub.revision;
+}
+
 void node_note_block(struct fsm *fsm, struct node *node)
 {
     char reason[64];
 
     node->blocked_ms[node->n_blocked++] = fsm->now_ms;
-    if (node->n_blocked < FSM_NODE_BLOCKS || node->admin != ADMIN_NONE ||
-        node->health == HEALTH_FENCED)
+    if (node->n_blocked < FSM_NODE_BLOCKS)
         return;
-    node_set(fsm, node, node->health, ADMIN_CORDONED);
     snprintf(reason, sizeof(reason), "blocked %d uids within an hour", FSM_NODE_BLOCKS);
-    node_set_reason(fsm, node, reason, "leased");
-    fsm_changed_node(fsm, node, CHANGE_NODE);
-    node->verb_revision = node->pub.revision;
+    cordon(fsm, node, reason);
+}
+
+bool node_may_hold(struct fsm *fsm, struct node *node)
+{
+    char reason[64];
+
+    if (node->n_passing < FSM_NODE_PASSING)
+        return true;
+    snprintf(reason, sizeof(reason), "found something of more than %d uids that nobody has",
+             FSM_NODE_PASSING);
+    cordon(fsm, node, reason);
+    return false;
 }

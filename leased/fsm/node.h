@@ -44,6 +44,8 @@ void node_trust_if_clean(struct fsm *fsm, struct node *node);
 /* It has blocked one uid more: false = it may not, it did so too often of late. */
 bool node_may_block(struct fsm *fsm, struct node *node);
 void node_note_block(struct fsm *fsm, struct node *node);
+/* Whether one more uid may be blocked for what the node has to clean up; if not it is cordoned. */
+bool node_may_hold(struct fsm *fsm, struct node *node);
 
 /* ---- witnesses (witness.c) ---- */
 

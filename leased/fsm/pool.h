@@ -40,6 +40,8 @@ bool pool_block(struct fsm *fsm, struct pool *pool, uint32_t i, const struct nod
 void pool_unblock(struct fsm *fsm, struct pool *pool, uint32_t i);
 /* Whether what a node blocks for this reason is a thing that it cleans up, and so leaves by itself. */
 bool pool_block_passes(const char *reason);
+/* Whether it will leave by itself: only so many are listed, and only what is listed can. */
+bool pool_block_leaves(const struct pool *pool, const char *reason);
 /* The node has another watermark: what it had blocked before for a stray is not blocked any more. */
 void pool_strays_gone(struct fsm *fsm, const struct node *node);
 /* It has nothing of that uid any more. */

@@ -19,17 +19,16 @@ static const struct fsm_blocked *find(const struct pool *pool, uint32_t uid)
     return NULL;
 }
 
-/* A node that finds things everywhere is no reason to give nothing out any more; and only what is listed can leave. */
-static bool too_many(const struct pool *pool, const struct node *node)
+bool pool_block_leaves(const struct pool *pool, const char *reason)
 {
-    return node->n_passing >= FSM_NODE_PASSING || pool->pub.n_blocked >= FSM_BLOCKED_MAX;
+    return pool_block_passes(reason) && pool->pub.n_blocked < FSM_BLOCKED_MAX;
 }
 
 bool pool_block(struct fsm *fsm, struct pool *pool, uint32_t i, const struct node *node,
                 const char *reason, const char *detail)
 {
     uint32_t uid = pool->pub.range.first + i;
-    bool leaves = node && pool_block_passes(reason);
+    bool leaves = node && pool_block_leaves(pool, reason);
     const struct fsm_blocked *held;
     struct fsm_blocked block = {
         .uid = uid,
@@ -41,12 +40,10 @@ bool pool_block(struct fsm *fsm, struct pool *pool, uint32_t i, const struct nod
     };
 
     if (pool->blocked[i]) {
-        held = leaves ? NULL : find(pool, uid);
+        held = pool_block_passes(reason) ? NULL : find(pool, uid);
         if (!held || !held->revision)
             return false;
         pool_drop_blocked(fsm, pool, uid);
-    } else if (leaves && too_many(pool, node)) {
-        return false;
     }
     pool->blocked[i] = 1;
     if (pool->states[i] == UID_FREE) {

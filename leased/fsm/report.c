@@ -26,11 +26,13 @@ static void block(struct fsm *fsm, struct node *node, uint32_t uid, const char *
                   const char *detail)
 {
     struct pool *pool = pool_of_uid(fsm, uid);
-    bool passes = pool_block_passes(reason);
+    uint32_t i = pool ? uid - pool->pub.range.first : 0;
+    bool leaves = pool && pool_block_leaves(pool, reason);
 
-    if (!pool || (!passes && !node_may_block(fsm, node)))
+    if (!pool ||
+        !(leaves ? pool->blocked[i] || node_may_hold(fsm, node) : node_may_block(fsm, node)))
         return;
-    if (pool_block(fsm, pool, uid - pool->pub.range.first, node, reason, detail) && !passes)
+    if (pool_block(fsm, pool, i, node, reason, detail) && !leaves)
         node_note_block(fsm, node);
 }
 

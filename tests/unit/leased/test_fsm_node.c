@@ -735,6 +735,46 @@ static void node_holds_so_many_uids_by_what_it_finds_and_no_more(void **state)
     for (uint32_t i = 0; i < 300; i++)
         kit_report_uid(&many, "n1", session, KIT_FIRST_UID + i, 0, KIT_STRAY, "process");
     assert_int_equal(kit_counts(&many).blocked, FSM_NODE_PASSING);
+    assert_int_equal(kit_node(&many, "n1")->state, NODE_CORDONED);
+    assert_non_null(strstr(kit_node(&many, "n1")->reason, "more than 256 uids"));
+    assert_null(fsm_verify(many.fsm));
+    kit_done(&many);
+}
+
+/* What it says again of uids that are blocked already does it no harm. */
+static void node_at_its_limit_is_not_cordoned_for_what_it_says_again(void **state)
+{
+    struct kit many;
+    uint64_t session;
+
+    kit_start(&many, 300, 1);
+    many.light = true;
+    session = kit_node(&many, "n1")->session;
+    for (uint32_t i = 0; i < 2 * FSM_NODE_PASSING; i++)
+        kit_report_uid(&many, "n1", session, KIT_FIRST_UID + i % FSM_NODE_PASSING, 0, KIT_STRAY,
+                       "process");
+    assert_int_equal(kit_node(&many, "n1")->state, NODE_READY);
+    kit_done(&many);
+}
+
+/* Only so many are listed, and only what is listed leaves by itself: the rest is as an account would be. */
+static void node_that_finds_more_than_is_listed_blocks_it_for_good(void **state)
+{
+    static const char *const names[] = {"n1", "n2", "n3", "n4"};
+    struct kit many;
+    uint32_t at = 0;
+
+    kit_start(&many, FSM_BLOCKED_MAX + 30, 5);
+    many.light = true;
+    for (unsigned n = 0; n < 4; n++)
+        for (uint32_t i = 0; i < FSM_BLOCKED_MAX / 4; i++)
+            kit_report_uid(&many, names[n], kit_node(&many, names[n])->session,
+                           KIT_FIRST_UID + at++, 0, KIT_STRAY, "process");
+    for (uint32_t i = 0; i < 20; i++)
+        kit_report_uid(&many, "n5", kit_node(&many, "n5")->session, KIT_FIRST_UID + at++, 0,
+                       KIT_STRAY, "process");
+    assert_int_equal(kit_counts(&many).blocked, FSM_BLOCKED_MAX + FSM_NODE_BLOCKS);
+    assert_int_equal(kit_node(&many, "n5")->state, NODE_CORDONED);
     assert_null(fsm_verify(many.fsm));
     kit_done(&many);
 }
@@ -808,6 +848,8 @@ int main(void)
         TEST(node_that_was_lost_and_is_back_looks_again),
         TEST(node_that_cleans_up_is_not_cordoned_for_it),
         cmocka_unit_test(node_holds_so_many_uids_by_what_it_finds_and_no_more),
+        cmocka_unit_test(node_at_its_limit_is_not_cordoned_for_what_it_says_again),
+        cmocka_unit_test(node_that_finds_more_than_is_listed_blocks_it_for_good),
         TEST(node_that_blocks_too_much_is_cordoned),
         TEST(node_that_blocks_now_and_then_is_not_cordoned),
     };
