@@ -4,9 +4,13 @@
  *     begun ─▶ asked a server ─ answer ─▶ certificate written, token removed ─▶ ended(0)
  *                             ─ failure ─▶ ended(-errno), and the next try asks the next server
  *
- * The key is written before it is asked for: an answer that is lost costs nothing, since the token is spent on the key. */
+ * With a token the key is always a new one: the old one may be why the certificate was revoked. It waits beside the old one
+ * (Key= and ".new") from before it is asked for, so an answer that is lost costs nothing: the token is spent on the key that
+ * waits. The certificate is written first, then the key takes its place, and the token goes last: whoever finds a certificate
+ * and a key that do not belong together finds the token, too, and what it is good for. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,20 +92,44 @@ static int write_file(const char *path, const char *text, mode_t mode, struct er
     return r < 0 ? err_set(err, r, "%s: %s", path, err_text(r)) : 0;
 }
 
-/* The key in its file, made now if there is none. */
-static int take_key(struct enrolment *e, struct err *err)
+static void name_new_key(const struct enrolment *e, char ret[static PATH_MAX])
 {
-    const char *path = e->n->settings->key;
+    (void)snprintf(ret, PATH_MAX, "%s.new", e->n->settings->key);
+}
+
+/* The key that waits, made now if there is none. */
+static int take_new_key(struct enrolment *e, struct err *err)
+{
+    char path[PATH_MAX];
     int r;
 
+    name_new_key(e, path);
     if (access(path, F_OK) == 0)
         return cert_read_pem(path, true, &e->key, err);
-    if (e->renew)
-        return err_set(err, -ENOENT, "%s: is gone", path);
     r = cert_key_make(&e->key);
     if (r < 0)
         return err_set(err, r, "the key could not be made");
     return write_file(path, e->key, 0600, err);
+}
+
+static int put_new_key(const struct enrolment *e, struct err *err)
+{
+    const char *key = e->n->settings->key;
+    char path[PATH_MAX];
+    int r;
+
+    name_new_key(e, path);
+    r = rename(path, key) < 0 ? -errno : fs_sync_parent(AT_FDCWD, key);
+    return r < 0 ? err_set(err, r, "%s: %s", key, err_text(r)) : 0;
+}
+
+/* The token is not good for it, and nothing will be. */
+static void drop_new_key(const struct enrolment *e)
+{
+    char path[PATH_MAX];
+
+    name_new_key(e, path);
+    (void)unlink(path);
 }
 
 /* Whom to trust: the configured CA file; where there is none yet, what came with the token. */
@@ -126,7 +154,7 @@ static int prepare_first(struct enrolment *e, struct err *err)
     if (r == 0)
         r = take_ca(e, &token, err);
     if (r == 0)
-        r = take_key(e, err);
+        r = take_new_key(e, err);
     if (r == 0)
         r = tls_keys_new(e->n->loop, &files, NULL, NULL, &e->keys, err);
     return r;
@@ -175,6 +203,8 @@ static int take_certificate(struct enrolment *e, struct err *err)
     r = check_certificate(e, pem, err);
     if (r == 0)
         r = write_file(e->n->settings->certificate, pem, 0644, err);
+    if (r == 0 && !e->renew)
+        r = put_new_key(e, err);
     if (r < 0)
         return r;
     if (!e->renew && unlink(e->n->settings->enroll_token) < 0)
@@ -209,6 +239,8 @@ static void on_end(struct grpc_request *request, enum grpc_status status, const 
     else
         r = err_set(&err, -EIO, "%s: %s%s%s", e->server, grpc_status_name(status),
                     *message ? ": " : "", message);
+    if (status == GRPC_PERMISSION_DENIED && !e->renew)
+        drop_new_key(e);
     n->enrolment = NULL;
     if (r < 0)
         n->enrol_server++;
@@ -283,7 +315,7 @@ int noded_enroll(struct noded *n, bool renew, noded_enrolled_fn ended, struct er
     e->server = next_server(n);
     pb_arena_init(&e->arena, PB_ARENA_MAX);
     r = !e->server ? err_set(err, -EINVAL, "noded.Server names none over TCP")
-        : renew    ? take_key(e, err)
+        : renew    ? cert_read_pem(n->settings->key, true, &e->key, err)
                    : prepare_first(e, err);
     if (r == 0) {
         r = grpc_channel_tls_new(n->loop, e->server, renew ? n->keys : e->keys, CERT_URI_REPLICA,

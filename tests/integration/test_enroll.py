@@ -25,7 +25,7 @@ class Enrolling(Noded):
     def __init__(self, leased, token, name="n1", more=""):
         super().__init__(leased, name=name)
         self.pem, self.key = os.path.join(self.folder, "node.pem"), os.path.join(self.folder, "node.key")
-        self.ca = os.path.join(self.folder, "ca.pem")
+        self.ca, self.token = os.path.join(self.folder, "ca.pem"), token
         with open(self.conf) as f:
             text = f.read().replace("Server = unix:%s" % leased.socket, "Server = %s" % leased.address)
         with open(self.conf, "w") as f:
@@ -77,6 +77,11 @@ class EnrollTest(unittest.TestCase):
         with open(base + ".csr", "rb") as f:
             return f.read()
 
+    @staticmethod
+    def text(path):
+        with open(path) as f:
+            return f.read()
+
     def secret(self, path):
         with open(path) as f:
             return bytes.fromhex([l for l in f if l.startswith("token = ")][0][8:].strip())
@@ -106,6 +111,37 @@ class Enrolment(EnrollTest):
         noded.start()
         peer.until(lambda: self.states()["n1"][1], what="n1 to come back", seconds=20)
         self.assertIn("enrolled at", noded.said())
+
+    def begun(self):
+        """A noded that ended when it had asked; the token is spent on the key that waits, the answer was lost."""
+        noded = Enrolling(self.leased, self.token())
+        self.nodeds.append(noded)
+        base = os.path.join(self.leased.folder, "xce:__node_n1")
+        csr = self.csr("xce://node/n1")
+        os.rename(base + ".key", noded.key + ".new")
+        os.chmod(noded.key + ".new", 0o600)
+        return noded, csr
+
+    def test_answer_that_was_lost_is_asked_for_again(self):
+        noded, csr = self.begun()
+        key = self.text(noded.key + ".new")
+        self.enroll(self.secret(noded.token), csr)
+        noded.start()
+        peer.until(lambda: self.states().get("n1") == (1, True), what="n1 to be ready", seconds=20)
+        self.assertEqual(self.text(noded.key), key)
+        self.assertFalse(os.path.exists(noded.key + ".new"))
+
+    def test_key_of_a_token_that_is_not_good_is_not_kept(self):
+        noded, _ = self.begun()
+        key = self.text(noded.key + ".new")
+        self.enroll(self.secret(noded.token), self.csr("xce://node/n1"))
+        noded.start()
+        peer.until(lambda: "the token is not good for node n1" in noded.said(), what="the reason", seconds=20)
+        os.unlink(noded.token)
+        self.token()
+        peer.until(lambda: self.states().get("n1") == (1, True), what="n1 to be ready", seconds=40)
+        self.assertNotEqual(self.text(noded.key), key)
+        self.assertFalse(os.path.exists(noded.key + ".new"))
 
     def test_secret_is_kept_by_hash_only(self):
         secret = self.secret(self.token())
@@ -343,12 +379,15 @@ class AnotherToken(EnrollTest):
         self.addCleanup(self.client.close)
 
     def comes_back(self, noded):
-        was = self.certs.ctl("cert", "show", noded.pem)["serial"]
+        was, key = self.certs.ctl("cert", "show", noded.pem)["serial"], self.text(noded.key)
         token = self.token()
         peer.until(lambda: self.states()["n1"][1], what="n1 to come back", seconds=40)
         self.assertNotEqual(self.certs.ctl("cert", "show", noded.pem)["serial"], was)
         self.assertFalse(os.path.exists(token), "the token is used up")
         self.assertEqual(noded.said().count("enrolled at"), 2)
+        self.assertNotEqual(self.text(noded.key), key, "who stole the old key has nothing of it")
+        self.assertEqual(os.stat(noded.key).st_mode & 0o777, 0o600)
+        self.assertFalse(os.path.exists(noded.key + ".new"))
 
     def test_after_the_end(self):
         with open(self.leased.conf, "a") as f:
