@@ -515,17 +515,23 @@ static void begin_backup(struct service *service, struct service_request *reques
         reply_piece(service, request, backup);
 }
 
-/* A new copy holds everything that was acknowledged before it was asked for. */
-void service_cluster_backup(struct service *service, struct service_request *request)
+static void give_backup(struct service *service, struct service_request *request)
 {
     const Xce__V1__BackupRequest *message = (const Xce__V1__BackupRequest *)request->message;
     struct backup *backup = find_backup(service, message->copy);
 
     if (message->copy == 0)
-        service_read(service, request, begin_backup);
+        begin_backup(service, request);
     else if (backup)
         reply_piece(service, request, backup);
     else
         service_refuse(request, FSM_PRECONDITION,
                        "copy: this replica has it not, or not any more; begin anew");
+}
+
+/* A new copy holds everything that was acknowledged before it was asked for. The pieces of one lie here, but whether he may
+ * still have them the cluster knows. */
+void service_cluster_backup(struct service *service, struct service_request *request)
+{
+    service_read(service, request, give_backup);
 }

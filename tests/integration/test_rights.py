@@ -116,6 +116,21 @@ class Rights(replicas.Cluster):
                 self.assertEqual([self.code(call) for call in calls], wanted)
         self.denied(self.left, 30)
 
+    def test_a_backup_is_not_gone_on_with_by_a_right_that_was_taken(self):
+        """Its pieces lie at the replica that began it; whether there may be more of them does not."""
+        client, method = self.as_user(self.left), b"ClusterService/Backup"
+        m, codes = client.m["cluster"], collections.Counter()
+        for _ in range(10):
+            self.give(ALL, method)
+            copy = client.cluster.Backup(m.BackupRequest(), timeout=20).copy
+            self.assertEqual(client.cluster.Backup(m.BackupRequest(copy=copy), timeout=20).copy, copy)
+            with self.stopped(self.left):
+                self.give(NONE, method)
+                call = client.cluster.Backup.future(m.BackupRequest(copy=copy), timeout=20)
+            codes[self.code(call)] += 1
+        self.assertEqual(codes, {"PERMISSION_DENIED": 10})
+        self.denied(self.left, 10)
+
     def test_a_stream_is_let_in_by_what_was_just_given(self):
         client = self.as_user(self.left)
         watch = client.m["lease"].WatchRequest()
