@@ -9,19 +9,13 @@
 
 typedef void (*clear_gathered_fn)(struct service *service, struct service_request *request,
                                   const struct overlap *overlap);
-/* What this machine has, off the loop; then next, while the caller is still there. */
+/* What this machine has (gather.h); then next, while the caller is still there. */
 void clear_gather(struct service *service, struct service_request *request, clear_gathered_fn next);
 
 typedef void (*clear_fn)(struct service *service, struct service_request *request,
                          const struct fsm_range *range);
-/* Ask this machine and each other one; then runs only if all have said that the range is clear. */
+/* Ask this machine and each other one; then runs only if all have said that the range is clear. clear_ask.c. */
 void clear_everywhere(struct service *service, struct service_request *request,
                       const struct fsm_range *range, clear_fn then);
-
-/* ---- inside ---- */
-
-/* The part of it that asks the others (clear_ask.c). */
-void clear_elsewhere(struct service *service, struct service_request *request,
-                     const struct fsm_range *range, clear_fn then);
 
 #endif

@@ -1,4 +1,4 @@
-/* Asking the other replicas and the nodes, all at once: each replica asks the nodes whose sessions it has. Which nodes must have
+/* Asking all machines at once: each replica its own and the nodes whose sessions it has. Which nodes must have
  * answered the replicated state says: all but those that are lost, fenced, or not yet looked through, which guard nothing and
  * say READY of nothing before they have looked for themselves. */
 #include <errno.h>
@@ -18,7 +18,7 @@
 #include "xce/v1/cluster.pb-c.h"
 
 #define METHOD "/xce.v1.ClusterService/Overlap"
-/* Less than a client gives one of several servers. */
+/* Less than a client gives one of several servers, and more than a survey takes. */
 #define ANSWER_MS     8000
 #define WHO_MAX       480
 #define ARENA_MAX     (4u << 20)
@@ -106,7 +106,7 @@ static void settle(const struct asking *asking, struct service_request *request)
     const struct fsm_range *range = &asking->range;
 
     if (asking->failed)
-        service_refuse(request, asking->failed, NULL);
+        service_refuse(request, asking->failed, asking->failed == -EAGAIN ? SURVEY_BUSY : NULL);
     else if (asking->n_taken)
         service_refuse(request, FSM_PRECONDITION, "range %u-%u overlaps %s", range->first,
                        range->last, buf_str(&asking->taken));
@@ -128,12 +128,19 @@ static void forget(struct asking *asking)
     buf_reset(&asking->silent);
 }
 
-static void end(struct asking *asking)
+/* Whoever has not answered yet is waited for, but not by the caller. */
+static void answer_now(struct asking *asking)
 {
     struct service_request *request = service_settle(&asking->pending);
 
+    asking->pending.request = NULL;
     if (request)
         settle(asking, request);
+}
+
+static void end(struct asking *asking)
+{
+    answer_now(asking);
     forget(asking);
     free(asking);
 }
@@ -163,7 +170,8 @@ static void come_back(struct asking *asking)
 
 static void note_silent(struct asking *asking, const char *kind, const char *name, const char *why)
 {
-    buf_addf(&asking->silent, "%s%s %s (%.128s)", asking->n_silent++ ? "; " : "", kind, name, why);
+    buf_addf(&asking->silent, "%s%s%s%s (%.128s)", asking->n_silent++ ? "; " : "", kind,
+             *name ? " " : "", name, why);
 }
 
 /* Of a node that need not answer it does not matter what is not known. */
@@ -176,7 +184,9 @@ static bool matters(const struct asking *asking, const Xce__V1__Overlap *overlap
 
 static void note(struct asking *asking, const char *replica, const Xce__V1__Overlap *overlap)
 {
-    const char *kind = *overlap->node ? "node" : "replica";
+    const char *kind = *overlap->node ? "node"
+                       : *replica     ? "replica"
+                                      : "the machine that was asked";
     const char *name = *overlap->node ? overlap->node : replica;
     struct buf *taken = &asking->taken;
 
@@ -188,10 +198,10 @@ static void note(struct asking *asking, const char *replica, const Xce__V1__Over
     if (overlap->last != overlap->first)
         buf_addf(taken, "-%u", overlap->last);
     /* Made safe by who says it. */
-    buf_addf(taken, ": %.256s, on %s %s", overlap->what, kind, name);
+    buf_addf(taken, ": %.256s, on %s%s%s", overlap->what, kind, *name ? " " : "", name);
 }
 
-/* replica: "" for this one, of which only nodes are heard. */
+/* replica: "" for this one. */
 static void hear(struct asking *asking, const char *replica, const Xce__V1__OverlapReply *reply)
 {
     struct hostlist *list = &asking->answered[asking->n_answered];
@@ -239,14 +249,17 @@ static void answered(int r, const uint8_t *bytes, size_t len, const char *why, v
     come_back(asking);
 }
 
-static void surveyed(const Xce__V1__OverlapReply *reply, void *arg)
+/* What is said here is said at once: the machine that was asked knows enough. */
+static void surveyed(int r, const Xce__V1__OverlapReply *reply, void *arg)
 {
     struct asking *asking = arg;
 
-    if (reply)
+    if (r == 0)
         hear(asking, "", reply);
     else
-        asking->failed = -ECANCELED;
+        asking->failed = r;
+    if (asking->n_taken)
+        answer_now(asking);
     come_back(asking);
 }
 
@@ -304,8 +317,8 @@ static void begin(struct asking *asking)
         ask_others(asking);
 }
 
-void clear_elsewhere(struct service *service, struct service_request *request,
-                     const struct fsm_range *range, clear_fn then)
+void clear_everywhere(struct service *service, struct service_request *request,
+                      const struct fsm_range *range, clear_fn then)
 {
     struct asking *asking;
 

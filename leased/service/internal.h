@@ -18,6 +18,7 @@ TAILQ_HEAD(survey_list, survey);
 struct backup;
 struct degraded;
 struct enroll;
+struct gather;
 struct refill;
 struct session;
 struct tell;
@@ -42,6 +43,7 @@ struct service {
     struct waits *waits;                 /* acquires that wait for READY; wait.c */
     struct look_ahead *look_ahead;       /* what nodes are to check next; session.c */
     struct survey_list surveys;          /* of nodes; survey.c */
+    struct gather *gather;               /* what this machine has */
     struct backup *backups[BACKUPS_MAX]; /* copies of the state that are being fetched; cluster.c */
     char health[256]; /* what the engine said last when it failed to write; names the file */
 };

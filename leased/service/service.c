@@ -9,6 +9,7 @@
 #include "leased/service/degraded.h"
 #include "leased/service/enroll.h"
 #include "leased/service/events.h"
+#include "leased/service/gather.h"
 #include "leased/service/internal.h"
 #include "leased/service/rbac.h"
 #include "leased/service/refill.h"
@@ -42,7 +43,10 @@ int service_new(const struct service_options *options, const struct service_deps
         r = degraded_new(service, &service->degraded);
     if (r == 0)
         r = refill_new(service, &service->refill);
+    if (r == 0)
+        r = gather_new(service, &service->gather);
     if (r < 0) {
+        refill_free(service->refill);
         degraded_free(service->degraded);
         waits_free(service->waits);
         tell_free(service->tell);
@@ -60,6 +64,7 @@ void service_free(struct service *service)
     if (!service)
         return;
     cluster_done(service);
+    gather_free(service->gather);
     refill_free(service->refill);
     degraded_free(service->degraded);
     waits_free(service->waits);
@@ -105,6 +110,7 @@ void service_elapse(struct service *service)
     if (service->leading)
         ticker_elapse(service->ticker);
     session_elapse(service);
+    gather_elapse(service->gather);
     survey_elapse(service);
     tell_elapse(service->tell);
     degraded_elapse(service->degraded);
@@ -137,6 +143,7 @@ void service_stop(struct service *service)
     service->stopping = true;
     session_stop(service);
     survey_stop(service);
+    gather_stop(service->gather);
     watch_stop(service);
     wait_stop(service);
 }

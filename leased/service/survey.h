@@ -1,5 +1,6 @@
-/* Asking the nodes whose sessions are here whether they know somebody who has a uid of a range. One survey is under way at a
- * time, the others wait in order; each is over when its time is. */
+/* Asking what can be asked from here whether somebody has a uid of a range: this machine, and the nodes whose sessions are
+ * here. The nodes are asked about one range at a time, for six seconds at most. The others wait in order, but not long: a
+ * second, so that there is time left to answer whoever wants to know. */
 #ifndef XCE_LEASED_SERVICE_SURVEY_H
 #define XCE_LEASED_SERVICE_SURVEY_H
 
@@ -10,8 +11,11 @@
 
 struct survey;
 
-/* What was heard; dies with the call. NULL: this leased ends, and nothing is known. */
-typedef void (*survey_fn)(const Xce__V1__OverlapReply *reply, void *arg);
+/* r: 0 and what was heard, which dies with the call; else nothing is known: -ECANCELED this leased ends; -EAGAIN the nodes
+ * were asked about other ranges all the time. */
+typedef void (*survey_fn)(int r, const Xce__V1__OverlapReply *reply, void *arg);
+/* What to say of -EAGAIN. */
+#define SURVEY_BUSY "its nodes are being asked about other ranges: ask again"
 
 /* done exactly once, never inside this call. 0; -ENOBUFS too many wait; -ENOMEM. Not to be called after service_stop. */
 int survey_begin(struct service *service, const struct fsm_range *range, survey_fn done, void *arg);

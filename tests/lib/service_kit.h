@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "leased/service/service.h"
 #include "leased/watch/hub.h"
@@ -36,8 +37,14 @@ struct kit_stream {
     char message[512];
 };
 
+struct kit_job;
+TAILQ_HEAD(kit_jobs, kit_job);
+
 struct service_kit {
     struct engine_kit engine;
+    bool slow;       /* what is done off the loop does not end before service_kit_work */
+    unsigned n_jobs; /* that were begun off the loop */
+    struct kit_jobs jobs;
     struct engine_hooks hooks;
     struct hub *hub;
     struct service *service;
@@ -50,6 +57,9 @@ void service_kit_done(struct service_kit *kit);
 /* Time stands still but for these. elapse: time passes as it does for a loop that runs, in steps of 50 ms. */
 void service_kit_stall(int64_t ms);
 void service_kit_elapse(struct service_kit *kit, int64_t ms);
+
+/* What is slow ends; who waits is told by the loop. */
+void service_kit_work(struct service_kit *kit);
 
 /* Run until everything that was proposed so far has been applied. */
 void service_kit_settle(struct service_kit *kit);

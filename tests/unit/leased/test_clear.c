@@ -19,7 +19,8 @@
 
 #define FIRST 2013300000u
 #define LAST  2013300999u
-#define WAIT  6000 /* ms that nodes have */
+#define WAIT  6000 /* ms that nodes have, and this machine */
+#define KEPT  30000
 
 /* Nodes n2 and n3 are ready and in session; n1, which the kit has made, is lost. */
 struct fixture {
@@ -89,10 +90,11 @@ static void step(struct fixture *fx)
     loop_step(fx->kit.engine.loop, 5);
 }
 
-/* Ask for the pool; until n2 is asked, which comes when this machine has been looked at. */
+/* Ask for the pool; until n2 is asked. */
 static void create(struct fixture *fx)
 {
     static uint8_t id[16] = "0123456789abcdef";
+    unsigned asked = fx->n2.n_questions;
 
     xce__v1__create_pool_request__init(&fx->message);
     xce__v1__request_id__init(&fx->id);
@@ -110,7 +112,7 @@ static void create(struct fixture *fx)
                                              .reply_arg = &fx->call}};
     principal_from_peer(0, 0, "root", &fx->call.request.principal);
     service_handle(fx->kit.service, &fx->call.request, service_pool_create, false);
-    while (!fx->n2.n_questions && !fx->call.done)
+    for (int i = 0; i < 200 && fx->n2.n_questions == asked && !fx->call.done; i++)
         step(fx);
 }
 
@@ -125,6 +127,13 @@ static void finish(struct fixture *fx)
 static bool is_made(const struct fixture *fx)
 {
     return fsm_pool(fx->kit.engine.fsm, "other") != NULL;
+}
+
+static void all_answer(struct fixture *fx)
+{
+    kit_stream_answer(&fx->n2, 0, 0, "");
+    kit_stream_answer(&fx->n3, 0, 0, "");
+    finish(fx);
 }
 
 static void pool_is_made_when_each_node_has_answered(void **state)
@@ -234,6 +243,73 @@ static void node_that_begins_meanwhile_has_all_asked_once_more(void **state)
     assert_non_null(strstr(fx->call.message, "node n3 (no answer)"));
 }
 
+static void refused_as_it_takes_long(struct fixture *fx)
+{
+    create(fx);
+    all_answer(fx);
+    assert_false(fx->call.done);
+    service_kit_elapse(&fx->kit, WAIT);
+    assert_int_equal(fx->call.r, FSM_PRECONDITION);
+    assert_non_null(strstr(fx->call.message, "is not of the machine that was asked (its accounts "
+                                             "take long to list: ask again soon)"));
+}
+
+static void machine_that_is_slow_is_listed_once_for_all_who_ask(void **state)
+{
+    struct fixture *fx = *state;
+
+    fx->kit.slow = true;
+    refused_as_it_takes_long(fx);
+    refused_as_it_takes_long(fx);
+    create(fx);
+    service_kit_work(&fx->kit);
+    all_answer(fx);
+    assert_int_equal(fx->call.r, 0);
+    assert_true(is_made(fx));
+    assert_int_equal(fx->kit.n_jobs, 1);
+}
+
+static void machine_that_is_slow_has_its_accounts_kept_for_who_asks_again(void **state)
+{
+    struct fixture *fx = *state;
+
+    fx->kit.slow = true;
+    refused_as_it_takes_long(fx);
+    service_kit_work(&fx->kit);
+    service_kit_elapse(&fx->kit, KEPT - 500);
+    create(fx);
+    all_answer(fx);
+    assert_int_equal(fx->call.r, 0);
+    assert_true(is_made(fx));
+    assert_int_equal(fx->kit.n_jobs, 1);
+}
+
+static void machine_that_is_slow_is_listed_anew_when_that_is_old(void **state)
+{
+    struct fixture *fx = *state;
+
+    fx->kit.slow = true;
+    refused_as_it_takes_long(fx);
+    service_kit_work(&fx->kit);
+    service_kit_elapse(&fx->kit, KEPT + 500);
+    refused_as_it_takes_long(fx);
+    assert_int_equal(fx->kit.n_jobs, 2);
+}
+
+static void machine_that_is_not_slow_is_listed_anew_each_time(void **state)
+{
+    struct fixture *fx = *state;
+
+    create(fx);
+    kit_stream_answer(&fx->n2, 0, FIRST, "user bob has it");
+    all_answer(fx);
+    assert_int_equal(fx->call.r, FSM_PRECONDITION);
+    create(fx);
+    all_answer(fx);
+    assert_int_equal(fx->call.r, 0);
+    assert_int_equal(fx->kit.n_jobs, 2);
+}
+
 /* It guards nothing and looks for itself before it says READY. */
 static void node_that_need_not_answer_may_not_know(void **state)
 {
@@ -318,6 +394,10 @@ int main(void)
         TEST(pool_is_refused_while_a_ready_node_is_silent),
         TEST(pool_is_refused_while_a_ready_node_has_no_session),
         TEST(node_that_begins_meanwhile_has_all_asked_once_more),
+        TEST(machine_that_is_slow_is_listed_once_for_all_who_ask),
+        TEST(machine_that_is_slow_has_its_accounts_kept_for_who_asks_again),
+        TEST(machine_that_is_slow_is_listed_anew_when_that_is_old),
+        TEST(machine_that_is_not_slow_is_listed_anew_each_time),
         TEST(node_that_need_not_answer_may_not_know),
         TEST(caller_that_loses_the_right_meanwhile_makes_no_pool),
         TEST(caller_that_goes_away_makes_no_pool),

@@ -18,6 +18,7 @@
 #define NODES  2
 #define MANY   5000
 #define WAIT   6000 /* ms that nodes have */
+#define TURN   1000 /* ms that one waits for its turn */
 #define QUEUED 16
 
 struct fixture {
@@ -28,19 +29,20 @@ struct fixture {
 /* What a survey has come to. */
 struct result {
     unsigned n;
-    bool known;
+    int r;
     char answered[256];
     size_t n_overlaps;
     char node[64], what[64];
     uint32_t first, last;
 };
 
-static void heard(const Xce__V1__OverlapReply *reply, void *arg)
+static void heard(int r, const Xce__V1__OverlapReply *reply, void *arg)
 {
     struct result *result = arg;
 
     result->n++;
-    result->known = reply != NULL;
+    result->r = r;
+    assert_int_equal(r == 0, reply != NULL);
     if (!reply)
         return;
     (void)snprintf(result->answered, sizeof result->answered, "%s", reply->answered);
@@ -184,6 +186,80 @@ static void survey_takes_one_answer_to_its_own_question(void **state)
     assert_string_equal(second.answered, "n3");
 }
 
+/* One after the other, and no longer than there is time for an answer. */
+static void survey_that_waits_in_vain_says_nothing_of_nodes(void **state)
+{
+    struct fixture *fx = *state;
+    struct result first = {0}, second = {0};
+
+    survey(fx, &first);
+    survey(fx, &second);
+    pass(fx);
+    service_kit_elapse(&fx->kit, TURN - 200);
+    assert_int_equal(second.n, 0);
+    service_kit_elapse(&fx->kit, 200);
+    assert_int_equal(second.n, 1);
+    assert_int_equal(second.r, -EAGAIN);
+    service_kit_elapse(&fx->kit, WAIT);
+    assert_int_equal(first.n, 1);
+    assert_int_equal(first.r, 0);
+}
+
+static void survey_has_all_its_time_from_its_turn_on(void **state)
+{
+    struct fixture *fx = *state;
+    struct result first = {0}, second = {0};
+
+    survey(fx, &first);
+    survey(fx, &second);
+    service_kit_elapse(&fx->kit, TURN - 200);
+    for (int i = 0; i < NODES; i++)
+        kit_stream_answer(&fx->nodes[i], 0, 0, "");
+    pass(fx);
+    assert_int_equal(first.n, 1);
+    service_kit_elapse(&fx->kit, WAIT - 200);
+    assert_int_equal(second.n, 0);
+    for (int i = 0; i < NODES; i++)
+        kit_stream_answer(&fx->nodes[i], 0, 0, "");
+    pass(fx);
+    assert_string_equal(second.answered, "n[2-3]");
+}
+
+static void survey_tells_what_this_machine_has_and_waits_for_no_node_then(void **state)
+{
+    struct fixture *fx = *state;
+    struct result result = {0};
+    const struct fsm_range range = {0, 0};
+
+    assert_int_equal(survey_begin(fx->kit.service, &range, heard, &result), 0);
+    pass(fx);
+    assert_int_equal(result.n, 1);
+    assert_int_equal(result.n_overlaps, 1);
+    assert_string_equal(result.node, "");
+    assert_non_null(strstr(result.what, "root"));
+}
+
+static void survey_waits_for_this_machine_as_long_as_for_nodes(void **state)
+{
+    struct fixture *fx = *state;
+    struct result result = {0};
+
+    fx->kit.slow = true;
+    survey(fx, &result);
+    pass(fx);
+    for (int i = 0; i < NODES; i++)
+        kit_stream_answer(&fx->nodes[i], 0, 0, "");
+    service_kit_elapse(&fx->kit, WAIT - 300);
+    assert_int_equal(result.n, 0);
+    service_kit_elapse(&fx->kit, 300);
+    assert_int_equal(result.n, 1);
+    assert_string_equal(result.answered, "n[2-3]");
+    assert_int_equal(result.n_overlaps, 1);
+    assert_string_equal(result.node, "");
+    assert_non_null(strstr(result.what, "take long"));
+    assert_int_equal(result.last, 0);
+}
+
 static void survey_asks_who_comes_meanwhile_and_who_reads_late(void **state)
 {
     struct fixture *fx = *state;
@@ -242,7 +318,7 @@ static void survey_is_over_when_leased_ends_and_has_room_for_so_many(void **stat
     service_stop(fx->kit.service);
     for (int i = 0; i < QUEUED; i++) {
         assert_int_equal(results[i].n, 1);
-        assert_false(results[i].known);
+        assert_int_equal(results[i].r, -ECANCELED);
     }
 }
 
@@ -281,6 +357,10 @@ int main(void)
         TEST(survey_tells_who_has_what_and_what_is_not_known),
         TEST(survey_ends_in_time_and_says_who_has_answered),
         TEST(survey_takes_one_answer_to_its_own_question),
+        TEST(survey_that_waits_in_vain_says_nothing_of_nodes),
+        TEST(survey_has_all_its_time_from_its_turn_on),
+        TEST(survey_tells_what_this_machine_has_and_waits_for_no_node_then),
+        TEST(survey_waits_for_this_machine_as_long_as_for_nodes),
         TEST(survey_asks_who_comes_meanwhile_and_who_reads_late),
         TEST(survey_does_not_wait_for_who_hangs_up),
         TEST(survey_is_over_when_leased_ends_and_has_room_for_so_many),
