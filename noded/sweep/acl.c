@@ -7,6 +7,8 @@
 #include "common/le.h"
 #include "noded/sweep/sweep.h"
 
+#define ACL_XATTR_FEW 128 /* the list of most files that have one */
+
 #define ACL_VERSION   2
 #define ACL_HEAD      4 /* u32 version; all little endian */
 #define ACL_ENTRY     8 /* u16 tag, u16 permissions, u32 id */
@@ -34,11 +36,20 @@ size_t acl_strip(const struct sweep *sweep, uint8_t *value, size_t *len, uint32_
     return stripped;
 }
 
+/* Its length; -1 with errno. The kernel makes itself a buffer as large as ours for each call, so ours is small at first:
+ * nearly every file has no list. */
+static ssize_t attribute_get(const char *path, const char *attribute, uint8_t value[ACL_XATTR_MAX])
+{
+    ssize_t n = lgetxattr(path, attribute, value, ACL_XATTR_FEW);
+
+    return n < 0 && errno == ERANGE ? lgetxattr(path, attribute, value, ACL_XATTR_MAX) : n;
+}
+
 static void attribute_sweep(struct sweep *sweep, const char *path, const char *attribute,
                             const char *shown)
 {
     uint8_t value[ACL_XATTR_MAX];
-    ssize_t n = lgetxattr(path, attribute, value, sizeof(value));
+    ssize_t n = attribute_get(path, attribute, value);
     size_t len = n < 0 ? 0 : (size_t)n;
     uint32_t uid = 0;
 

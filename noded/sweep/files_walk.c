@@ -30,6 +30,7 @@ struct file_walk {
     struct sweep *sweep;
     const struct files_tree *tree;
     uint64_t mount;         /* of the top */
+    int here;               /* the folder that the thread is in; -1 = none that is known */
     struct aside aside;     /* folders to be walked as roots of their own */
     int linked[LINKED_MAX]; /* removed here, but they had other links */
     size_t n_linked, linked_max;
@@ -185,12 +186,15 @@ static void file_sweep(struct file_walk *w, int dir_fd, const char *name, const 
         w->linked[w->n_linked++] = fd;
 }
 
+/* From within the folder: a way through /proc costs as much as all the rest of the look. */
 static void entry_acl(struct file_walk *w, int dir_fd, const char *name, bool folder)
 {
-    char path[64 + NAME_MAX];
-
-    (void)snprintf(path, sizeof(path), "/proc/self/fd/%d/%s", dir_fd, name);
-    acl_sweep(w->sweep, path, name, folder);
+    if (w->here != dir_fd && fchdir(dir_fd) < 0) {
+        sweep_failed(w->sweep, name, errno);
+        return;
+    }
+    w->here = dir_fd;
+    acl_sweep(w->sweep, name, name, folder);
 }
 
 static void entry_sweep(struct file_walk *w, int dir_fd, const char *name, int depth)
@@ -238,6 +242,7 @@ static void walk_folder(struct file_walk *w, int fd, int depth)
     if (n < 0 && errno != ENOENT) /* ENOENT: removed under us */
         sweep_failed(w->sweep, "files", errno);
     free(entries);
+    w->here = -1; /* the number of fd may soon be that of another folder */
 }
 
 /* Inodes that still have a link somewhere where we do not look are taken away from the uid. Not before the walk is over: a
@@ -305,6 +310,7 @@ bool files_walk(const struct files_tree *tree)
         w->sweep = tree->sweep;
         w->tree = tree;
         w->linked_max = linked_limit();
+        w->here = -1;
         r = top_look(w);
     }
     if (r < 0) {
@@ -321,5 +327,7 @@ bool files_walk(const struct files_tree *tree)
     }
     aside_done(&w->aside);
     linked_end(w);
+    if (tree->acls && chdir("/") < 0) /* whoever stays in a folder keeps its mount busy */
+        sweep_failed(tree->sweep, tree->shown, errno);
     return !w->crossed;
 }

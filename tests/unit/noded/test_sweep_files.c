@@ -20,6 +20,8 @@
 #include "noded/sweep/acl.h"
 #include "noded/sweep/aside.h"
 
+#define LONG_OTHERS 60 /* in an access list */
+
 static void sweep_it(struct fixture *f)
 {
     sweep_run(&f->sweep, SWEEP_LYING);
@@ -444,6 +446,54 @@ static void files_access_lists_lose_the_uid(void **state)
     assert_memory_equal(now, value, len - 8);
 }
 
+/* Of one file: others first, the uid last. */
+static void long_list_give(const char *path, uint32_t uid)
+{
+    uint8_t value[4 + (LONG_OTHERS + 5) * 8];
+    size_t at = 4;
+
+    memcpy(value, "\2\0\0\0", 4);
+    put(value + at, 1, 6, UINT32_MAX);
+    for (uint32_t i = 0; i < LONG_OTHERS; i++)
+        put(value + (at += 8), 2, 4, uid - LONG_OTHERS + i);
+    put(value + (at += 8), 2, 4, uid);
+    put(value + (at += 8), 4, 4, UINT32_MAX);
+    put(value + (at += 8), 0x10, 4, UINT32_MAX);
+    put(value + at + 8, 0x20, 0, UINT32_MAX);
+    assert_return_code(setxattr(path, "system.posix_acl_access", value, sizeof(value), 0), errno);
+}
+
+/* However the folder is read, some of the files come behind a folder that the walk has been into. */
+static void files_long_access_lists_between_folders_lose_the_uid(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    char name[32];
+
+    f->places.acl_roots = f->roots;
+    f->places.roots = NULL;
+    for (int i = 0; i < 16; i++) {
+        (void)snprintf(name, sizeof(name), "folder%d", i);
+        fixture_folder(fixture_in(f, name), 0, 0, 0755);
+        (void)snprintf(name, sizeof(name), "folder%d/file", i);
+        fixture_file(fixture_in(f, name), 0, 0, 0640);
+        long_list_give(fixture_in(f, name), f->uids[0]);
+        (void)snprintf(name, sizeof(name), "file%d", i);
+        fixture_file(fixture_in(f, name), 0, 0, 0640);
+        long_list_give(fixture_in(f, name), f->uids[0]);
+    }
+    sweep_it(f);
+    fixture_assert_clean(f);
+    assert_int_equal(f->sweep.n_removed, 32);
+    for (int i = 0; i < 16; i++) {
+        (void)snprintf(name, sizeof(name), "file%d", i);
+        assert_int_equal(getxattr(fixture_in(f, name), "system.posix_acl_access", NULL, 0),
+                         4 + (LONG_OTHERS + 4) * 8);
+        (void)snprintf(name, sizeof(name), "folder%d/file", i);
+        assert_int_equal(getxattr(fixture_in(f, name), "system.posix_acl_access", NULL, 0),
+                         4 + (LONG_OTHERS + 4) * 8);
+    }
+}
+
 static void files_absent_root_is_empty_unreadable_one_is_dirty(void **state)
 {
     struct fixture *f = fixture_get(state);
@@ -596,6 +646,7 @@ int main(void)
         SWEEP_TEST(aside_folders_come_back_last_first_or_are_gone),
         cmocka_unit_test(aside_folders_without_handles_are_few),
         SWEEP_TEST(files_access_lists_lose_the_uid),
+        SWEEP_TEST(files_long_access_lists_between_folders_lose_the_uid),
         SWEEP_TEST(files_made_behind_the_walk_are_removed),
         SWEEP_TEST(files_made_behind_each_walk_are_dirty),
         SWEEP_TEST(files_absent_root_is_empty_unreadable_one_is_dirty),
