@@ -1,5 +1,5 @@
 /* Builders for the stable --json output: home of jansson (whose own names begin with json_, too: hence json_new_*).
- * Reading JSON is not needed.
+ * Reading is in common/json_read.h.
  *
  * Keys keep the order in which they were set. Numbers are exact over all of u64 and i64. Strings may be any bytes: what is
  * no UTF-8 becomes U+FFFD, so the output is always valid JSON.
