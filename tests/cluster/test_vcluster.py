@@ -104,7 +104,7 @@ class One(unittest.TestCase):
             left = self.vc('exec', 'n2', '--', 'ls', '-A', folder).stdout.split()
             self.assertEqual([f for f in left if not f.startswith(('systemd-private-', '.'))], [], folder)
         wanted = self.ok('exec', 'n2', '--', 'ls', '/etc/systemd/system/multi-user.target.wants').split()
-        self.assertLessEqual(set(wanted), {'systemd-networkd.service', 'noded.service'})
+        self.assertLessEqual(set(wanted), {'systemd-networkd.service', 'noded.service', 'xce-userdbd.service'})
         ids = {self.ok('exec', h, '--', 'cat', '/etc/machine-id', '/proc/sys/kernel/random/boot_id') for h in ('c1', 'n1', 'n2')}
         self.assertEqual(len(ids), 3)
 
