@@ -387,7 +387,7 @@ class Cluster:
         write(f'{upper}/etc/machine-id', f'{uuid.uuid4().hex}\n')
         write(f'{upper}/etc/systemd/network/10-host0.network',
               f'[Match]\nName=host0\n[Network]\nAddress={address}/24\nLinkLocalAddressing=no\nIPv6AcceptRA=no\n')
-        units = ['noded.service'] if host[0] == 'n' else ['leased.service']
+        units = ['noded.service', 'xce-userdbd.service'] if host[0] == 'n' else ['leased.service']
         if controllers:
             self._configure(upper, host, controllers)
         elif host == 'n1':
