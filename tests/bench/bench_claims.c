@@ -3,7 +3,7 @@
  * A claim is Acquire{ttl, one member, no wait}. Each round starts leased on an empty folder, with a pool that the round
  * cannot empty and a node that listens; then serial claims in turns with appends of 512 bytes + fdatasync on the same file
  * system, then claims with 1, 64 and 256 outstanding over 8 connections. Medians of the rounds. At last leased with 65,536
- * leases, and the real noded that mirrors them all, for their memory. */
+ * leases, the real noded that mirrors them all, and xce-userdbd that has told of each, for their memory. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -38,12 +38,13 @@ enum figure {
     CLAIMS_256,
     RSS_LEASED,
     RSS_NODED,
+    RSS_USERDB,
     N_FIGURES,
 };
 
 static const char *const names[N_FIGURES] = {
     "serial_p50_us", "fdatasync_p50_us", "claims_1",      "claims_64",
-    "claims_256",    "rss_leased_mib",   "rss_noded_mib",
+    "claims_256",    "rss_leased_mib",   "rss_noded_mib", "rss_userdb_mib",
 };
 
 struct bench {
@@ -165,6 +166,9 @@ static void measure_memory(struct bench *bench, double value[N_FIGURES])
     rig_until(&bench->rig, all_active, 120, "all leases to be active");
     value[RSS_LEASED] = rig_rss_mib(bench->rig.leased);
     value[RSS_NODED] = rig_rss_mib(bench->rig.noded);
+    if (rig_userdb(&bench->rig, FIRST_UID, RSS_LEASES + RSS_BATCH) != RSS_LEASES)
+        rig_die("xce-userdbd", "it does not know of every lease");
+    value[RSS_USERDB] = rig_rss_mib(bench->rig.userdb);
     rig_stop(&bench->rig);
 }
 
@@ -182,6 +186,8 @@ static double target_of(enum figure figure, const double value[N_FIGURES])
         return 64;
     case RSS_NODED:
         return 32;
+    case RSS_USERDB:
+        return 8;
     default:
         return 0;
     }

@@ -13,6 +13,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -44,6 +45,7 @@ _Noreturn void rig_die(const char *what, const char *more)
 {
     fprintf(stderr, "bench: %s%s%s\n", what, more ? ": " : "", more ? more : "");
     if (started) {
+        end_process(&started->userdb, SIGKILL);
         end_process(&started->noded, SIGKILL);
         end_process(&started->leased, SIGKILL);
         (void)nftw(started->folder, remove_one, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
@@ -298,6 +300,7 @@ void rig_stop(struct rig *rig)
     rig->beat = NULL;
     close_channel(rig, &rig->node_channel);
     close_channel(rig, &rig->control);
+    end_process(&rig->userdb, SIGTERM);
     end_process(&rig->noded, SIGTERM);
     end_process(&rig->leased, SIGTERM);
     if (*rig->folder)
@@ -443,6 +446,62 @@ void rig_noded(struct rig *rig)
     write_config(rig, "noded", text);
     rig->noded = rig_spawn(rig->build, "noded/noded", rig->folder, "noded");
     rig_until(rig, node_ready, 30, "noded to be ready");
+}
+
+/* A connection to a unix socket as soon as somebody listens there. */
+static int connect_soon(const char *path)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (fd < 0 || strlen(path) >= sizeof address.sun_path)
+        rig_die(path, "no socket");
+    memcpy(address.sun_path, path, strlen(path) + 1);
+    for (int i = 0; i < 1000; i++) {
+        if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0)
+            return fd;
+        (void)usleep(10000);
+    }
+    rig_die(path, strerror(errno));
+}
+
+/* Whether it is a user. */
+static bool ask_user(int fd, uint32_t uid)
+{
+    char bytes[2048];
+    size_t len = 0;
+    ssize_t n = snprintf(bytes, sizeof bytes,
+                         "{\"method\":\"io.systemd.UserDatabase.GetUserRecord\","
+                         "\"parameters\":{\"uid\":%u,\"service\":\"io.xce.Lease\"}}",
+                         uid);
+
+    if (send(fd, bytes, (size_t)n + 1, MSG_NOSIGNAL) != n + 1)
+        rig_die("xce-userdbd is asked", strerror(errno));
+    do {
+        n = recv(fd, bytes + len, sizeof bytes - len, 0);
+        if (n <= 0)
+            rig_die("xce-userdbd answers", n < 0 ? strerror(errno) : "it is gone");
+        len += (size_t)n;
+    } while (bytes[len - 1] != '\0');
+    return strstr(bytes, "\"userName\"") != NULL;
+}
+
+unsigned rig_userdb(struct rig *rig, uint32_t first, uint32_t n_uids)
+{
+    char text[1024], path[320];
+    unsigned n = 0;
+    int fd;
+
+    (void)snprintf(path, sizeof path, "%s/io.xce.Lease", rig->folder);
+    (void)snprintf(text, sizeof text, "[userdbd]\nSocket = %s\nMap = %s/run/uidmap\n", path,
+                   rig->folder);
+    write_config(rig, "userdbd", text);
+    rig->userdb = rig_spawn(rig->build, "userdb/xce-userdbd", rig->folder, "userdbd");
+    fd = connect_soon(path);
+    for (uint32_t i = 0; i < n_uids; i++)
+        n += ask_user(fd, first + i);
+    (void)close(fd);
+    return n;
 }
 
 double rig_rss_mib(pid_t pid)

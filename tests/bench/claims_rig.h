@@ -17,7 +17,7 @@
 struct rig {
     char build[256]; /* folder of the build */
     char folder[256], target[320];
-    pid_t leased, noded; /* 0 = not running */
+    pid_t leased, noded, userdb; /* 0 = not running */
     struct loop *loop;
     struct grpc_channel *control, *node_channel;
     struct grpc_request *session;
@@ -46,6 +46,8 @@ unsigned rig_free_port(void);
 void rig_node(struct rig *rig);
 /* The same by the real noded, on the folder too. */
 void rig_noded(struct rig *rig);
+/* xce-userdbd over the map of that noded: it has been asked for each of these uids. How many of them are leases. */
+unsigned rig_userdb(struct rig *rig, uint32_t first, uint32_t n_uids);
 /* End the programs, empty the folder. */
 void rig_stop(struct rig *rig);
 
