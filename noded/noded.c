@@ -381,7 +381,8 @@ static void stop(struct noded *n)
     log_notice(LOG_FIELDS(.message_id = LOG_ID_STOPPING), "ending; the map stays");
     loop_timer_start(n->patience, PATIENCE_MS, 0);
     accounts_free(n->accounts);
-    n->accounts = NULL;
+    accounts_free(n->overlap.accounts);
+    n->accounts = n->overlap.accounts = NULL;
     noded_enroll_cancel(n);
     if (n->session)
         session_close(n->session, session_closed, n);
@@ -579,6 +580,7 @@ static void loop_start(struct noded *n)
     for (size_t i = 0; i < ARRAY_LEN(signums); i++)
         must(loop_signal_new(n->loop, signums[i], on_signal, n, &n->signals[i]));
     n->accounts = accounts_new(n->loop, n->program, n->argv_accounts);
+    n->overlap.accounts = accounts_new(n->loop, n->program, n->argv_accounts);
 }
 
 static void loop_end(struct noded *n)
@@ -586,6 +588,7 @@ static void loop_end(struct noded *n)
     if (!n->loop)
         return;
     accounts_free(n->accounts);
+    accounts_free(n->overlap.accounts);
     noded_tls_end(n);
     for (size_t i = 0; i < ARRAY_LEN(n->signals); i++)
         loop_signal_free(n->signals[i]);

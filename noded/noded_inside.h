@@ -131,9 +131,10 @@ struct noded {
 
     /* noded_overlap.c */
     struct {
-        uint64_t question, asked; /* the last one; the one whose check is under way */
-        uint32_t first, last;     /* of the last one */
-        bool asking, files;       /* a check is under way; of files alone */
+        uint64_t question, asked;  /* the last one; the one whose check is under way */
+        uint32_t first, last;      /* of the last one */
+        bool asking, files;        /* a check is under way; of files alone */
+        struct accounts *accounts; /* of its own: it must not wait for a check that takes long */
     } overlap;
 
     /* noded_vet.c */

@@ -58,13 +58,15 @@ static void ask(struct noded *n, bool files)
     n->overlap.asking = true;
     n->overlap.files = files;
     n->overlap.asked = n->overlap.question;
-    accounts_ask(n->accounts, &q, files ? FILES_MS : LIST_MS, asked, n);
+    accounts_ask(n->overlap.accounts, &q, files ? FILES_MS : LIST_MS, asked, n);
 }
 
 void noded_op_overlap(uint64_t question, uint32_t first, uint32_t last, void *arg)
 {
     struct noded *n = arg;
 
+    if (atomic_load(&n->stopping))
+        return;
     n->overlap.question = question;
     n->overlap.first = first;
     n->overlap.last = last;

@@ -1,7 +1,9 @@
 #!/usr/bin/env -S LC_ALL=C.UTF-8 /usr/bin/python3 -B
 """A pool is made, and grows, only where no machine of the cluster has anything: replicas and nodes have accounts of their own
 here, each in a mount namespace."""
+import ctypes
 import os
+import select
 import shutil
 import signal
 import time
@@ -16,6 +18,8 @@ from test_noded import Noded
 FIRST, COUNT = 2013265920, 1024
 LAST = FIRST + COUNT - 1
 ANSWERS_S = 8  # what a machine has for its answer
+SYS_PIDFD_GETFD = 438
+QUESTIONS_FD = 3  # of the process that asks name services
 
 
 class Accounts:
@@ -239,6 +243,35 @@ class OfNodes(WithNodes):
         self.assertGreater(time.monotonic() - begun, 2, "they did not hang")
         node.accounts.remove("carol")
         self.create(first)
+
+    def is_asked(self, pid):
+        """Whether a question lies in the socket of that process."""
+        process = os.pidfd_open(pid)
+        try:
+            socket = ctypes.CDLL(None, use_errno=True).syscall(SYS_PIDFD_GETFD, process, QUESTIONS_FD, 0)
+            self.assertGreaterEqual(socket, 0, os.strerror(ctypes.get_errno()))
+        finally:
+            os.close(process)
+        try:
+            return bool(select.select([socket], [], [], 0)[0])
+        finally:
+            os.close(socket)
+
+    def test_a_check_that_hangs_keeps_no_question_waiting(self):
+        single = self.replica("c1", engine="sqlite").start()
+        node = self.noded(single)
+        self.create(single)
+        peer.until(lambda: "nobody else has anything in" in node.said(), what="the check of the pool", seconds=20)
+        processes = list(self.services(node))
+        for pid in processes:
+            os.kill(pid, signal.SIGSTOP)
+        node.accounts.add("dave", 4711)  # what the machine has is another thing now: the pool is checked again
+        hung = peer.until(lambda: next((pid for pid in processes if self.is_asked(pid)), None), what="the next check", seconds=20)
+        for pid in processes:
+            if pid != hung:
+                os.kill(pid, signal.SIGCONT)
+        self.extend(single, LAST + COUNT)
+        self.assertTrue(self.is_asked(hung), "it did not hang all the time")
 
     def test_single_engine_asks_its_nodes(self):
         single = self.replica("c1", engine="sqlite").start()
