@@ -177,34 +177,7 @@ static void uids_look(const struct collide_question *q, struct collide_answer *r
             member_look(q->prefix, &q->uids[i], ret);
 }
 
-/* ---- by range ---- */
-
-static void users_list(const char *prefix, uint32_t first, uint32_t last,
-                       struct collide_answer *ret)
-{
-    struct passwd *entry;
-
-    setpwent();
-    while ((entry = getpwent()))
-        if (entry->pw_uid >= first && entry->pw_uid <= last &&
-            collide_is_foreign(prefix, entry->pw_name, entry->pw_uid))
-            collide_add(ret, entry->pw_uid, REASON_ACCOUNT, false, "user %s has it",
-                        entry->pw_name);
-    endpwent();
-}
-
-static void groups_list(const char *prefix, uint32_t first, uint32_t last,
-                        struct collide_answer *ret)
-{
-    struct group *entry;
-
-    setgrent();
-    while ((entry = getgrent()))
-        if (entry->gr_gid >= first && entry->gr_gid <= last &&
-            collide_is_foreign(prefix, entry->gr_name, entry->gr_gid))
-            collide_add(ret, entry->gr_gid, REASON_GROUP, false, "group %s has it", entry->gr_name);
-    endgrent();
-}
+/* ---- files ---- */
 
 static const struct collide_uid *asked_of(const struct collide_question *q, uint32_t id)
 {
@@ -260,25 +233,58 @@ static void group_judge(const struct collide_question *q, const struct group *gr
     }
 }
 
-static void files_list(const struct collide_question *q, const struct collide_files *files,
+/* What could not be read may have anybody. */
+static void file_doubt(const struct collide_question *q, const char *path, int error,
                        struct collide_answer *ret)
 {
-    auto_fclose FILE *passwd = fopen(files->passwd, "re");
-    auto_fclose FILE *group = fopen(files->group, "re");
-    struct passwd *user;
-    struct group *entry;
+    uint32_t n = q->kind == COLLIDE_UIDS ? q->n : 1;
 
-    while (passwd && (user = fgetpwent(passwd)))
+    for (uint32_t i = 0; i < n && i < COLLIDE_UIDS_MAX; i++)
+        collide_add(ret, q->uids[i].uid, REASON_SCAN_FAILED, false, "%s: %s", path,
+                    err_text(error));
+}
+
+/* NULL: there is nothing to be read. */
+static FILE *list_open(const struct collide_question *q, const char *path,
+                       struct collide_answer *ret)
+{
+    FILE *file = fopen(path, "re");
+
+    if (!file && errno != ENOENT)
+        file_doubt(q, path, errno, ret);
+    return file;
+}
+
+static void passwd_list(const struct collide_question *q, const char *path,
+                        struct collide_answer *ret)
+{
+    auto_fclose FILE *file = list_open(q, path, ret);
+    struct passwd *user;
+
+    while (file && (user = fgetpwent(file)))
         user_judge(q, user, ret);
-    while (group && (entry = fgetgrent(group)))
-        group_judge(q, entry, ret);
+    if (file && !feof(file))
+        file_doubt(q, path, errno, ret);
+}
+
+static void group_list(const struct collide_question *q, const char *path,
+                       struct collide_answer *ret)
+{
+    auto_fclose FILE *file = list_open(q, path, ret);
+    struct group *group;
+
+    while (file && (group = fgetgrent(file)))
+        group_judge(q, group, ret);
+    if (file && !feof(file))
+        file_doubt(q, path, errno, ret);
 }
 
 void collide_ask(const struct collide_question *q, const struct collide_files *files,
                  struct collide_answer *ret)
 {
     *ret = (struct collide_answer){.serial = q->serial};
-    files_list(q, files, ret);
+    passwd_list(q, files->passwd, ret);
+    group_list(q, files->group, ret);
     if (q->kind == COLLIDE_UIDS) {
         for (uint32_t i = 0; i < q->n && i < COLLIDE_UIDS_MAX; i++)
             records_look(files, q->uids[i].uid, ret);
@@ -286,10 +292,10 @@ void collide_ask(const struct collide_question *q, const struct collide_files *f
         return;
     }
     collide_maps(q->uids[0].uid, q->uids[1].uid, files, ret);
-    if (q->kind == COLLIDE_RANGE && *services[DB_PASSWD])
-        users_list(q->prefix, q->uids[0].uid, q->uids[1].uid, ret);
-    if (q->kind == COLLIDE_RANGE && *services[DB_GROUP])
-        groups_list(q->prefix, q->uids[0].uid, q->uids[1].uid, ret);
+    if (q->kind == COLLIDE_RANGE) {
+        collide_services_ask(services[DB_PASSWD], false, q, ret);
+        collide_services_ask(services[DB_GROUP], true, q, ret);
+    }
 }
 
 /* ---- the process ---- */

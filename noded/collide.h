@@ -70,8 +70,9 @@ void collide_ask(const struct collide_question *question, const struct collide_f
 /* The part of it that reads id maps and login.defs. */
 void collide_maps(uint32_t first, uint32_t last, const struct collide_files *files,
                   struct collide_answer *ret);
-/* Users, or groups, of each uid, asked of each of these services (as collide_services gives them). One that is not installed
- * has nobody; one that does not answer may have anybody: REASON_SCAN_FAILED. */
+/* Users, or groups, of each uid, or all that are listed in a range, asked of each of these services (as collide_services gives
+ * them). One that is not installed, or lists nothing, has nobody; one that does not answer may have anybody:
+ * REASON_SCAN_FAILED, of a range for its first uid. */
 void collide_services_ask(const char *services, bool groups,
                           const struct collide_question *question, struct collide_answer *ret);
 /* Whether another service than ours answered by that name: nss-systemd shows our own leases, too. */

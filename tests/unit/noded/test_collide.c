@@ -151,6 +151,32 @@ static void collide_file_that_can_not_be_read_is_a_finding(void **state)
     expect_one(f, FIRST, REASON_SCAN_FAILED, true);
 }
 
+/* Nobody is known to have it; neither is it nobody's. */
+static void collide_accounts_that_can_not_be_read_are_a_finding(void **state)
+{
+    struct fixture *f = *state;
+    char below[128];
+
+    (void)snprintf(below, sizeof(below), "%s/below", f->subuid);
+    put(f->subuid, "");
+    f->files.passwd = below; /* ENOTDIR */
+    expect_one(f, FIRST, REASON_SCAN_FAILED, false);
+    f->files.passwd = f->passwd;
+    f->files.group = f->dir; /* it opens, and can not be read */
+    expect_one(f, FIRST, REASON_SCAN_FAILED, false);
+    put(f->passwd, "bob:x:2046820352:100::/:/bin/sh\n");
+    expect_one(f, FIRST, REASON_ACCOUNT, false);
+    put(f->passwd, "");
+    f->question.kind = COLLIDE_UIDS;
+    ask(f);
+    assert_int_equal(f->answer.n, 2);
+    assert_int_equal(f->answer.found[1].reason, REASON_SCAN_FAILED);
+    (void)snprintf(below, sizeof(below), "%s/none", f->dir);
+    f->files.group = below;
+    ask(f);
+    assert_int_equal(f->answer.n, 0);
+}
+
 static void collide_more_than_fit_are_counted(void **state)
 {
     struct fixture *f = *state;
@@ -324,6 +350,37 @@ static void collide_service_that_is_down_may_have_anybody(void **state)
     }
 }
 
+/* The one that xceup lists has LAST. */
+static void collide_list_of_a_service_that_is_down_may_have_anybody(void **state)
+{
+    static const struct {
+        const char *nsswitch;
+        uint32_t n;
+        enum reason of_first, of_last;
+    } cases[] = {
+        {"passwd: xceup\n", 1, 0, REASON_ACCOUNT},
+        {"group: xceup\n", 1, 0, REASON_GROUP},
+        {"passwd: files xcenone xceup\ngroup: xcenone\n", 1, 0, REASON_ACCOUNT},
+        {"passwd: xcedown\n", 1, REASON_SCAN_FAILED, 0},
+        {"group: xcedown\n", 1, REASON_SCAN_FAILED, 0},
+        {"passwd: xcedown xceup\n", 2, REASON_SCAN_FAILED, REASON_ACCOUNT},
+        {"passwd: xceup xcedown\n", 2, REASON_SCAN_FAILED, REASON_ACCOUNT},
+        {"passwd: xcedown\ngroup: xceup\n", 2, REASON_SCAN_FAILED, REASON_GROUP},
+    };
+    struct fixture *f = *state;
+
+    f->question.kind = COLLIDE_RANGE;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        enum reason of_first = 0, of_last = 0;
+        ask_services(f, cases[i].nsswitch);
+        for (uint32_t j = 0; j < f->answer.n; j++)
+            *(f->answer.found[j].uid == FIRST ? &of_first : &of_last) = f->answer.found[j].reason;
+        assert_int_equal(f->answer.n, cases[i].n);
+        assert_int_equal(of_first, cases[i].of_first);
+        assert_int_equal(of_last, cases[i].of_last);
+    }
+}
+
 int main(void)
 {
 #define COLLIDE_TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
@@ -332,12 +389,14 @@ int main(void)
         COLLIDE_TEST(collide_range_finds_users_and_groups),
         COLLIDE_TEST(collide_range_finds_id_maps_and_login_defs),
         COLLIDE_TEST(collide_file_that_can_not_be_read_is_a_finding),
+        COLLIDE_TEST(collide_accounts_that_can_not_be_read_are_a_finding),
         COLLIDE_TEST(collide_more_than_fit_are_counted),
         COLLIDE_TEST(collide_uid_is_found_by_number_and_by_its_next_name),
         COLLIDE_TEST(collide_uid_with_a_static_record_is_found),
         COLLIDE_TEST(collide_services_leave_ours_out),
         COLLIDE_TEST(collide_process_answers_until_its_socket_ends),
         COLLIDE_TEST(collide_service_that_is_down_may_have_anybody),
+        COLLIDE_TEST(collide_list_of_a_service_that_is_down_may_have_anybody),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
