@@ -19,6 +19,7 @@ FIRST, COUNT = 0x71000000, 64
 OTHERS = 1000  # whom the files belong to
 PER_FOLDER = 100
 SETTLED_S = 0.5
+AHEAD_S = 11  # noded rests 10 between sweeps of uids that are next in line
 NOTHING_S = 0.002  # what noded uses meanwhile to stay in touch
 TICK = os.sysconf("SC_CLK_TCK")
 
@@ -65,14 +66,16 @@ def root_enter(root):
     os.rmdir("/old")
 
 
-def tmp_make(disk):
+def tmp_make(root, disk):
     if not disk:
-        run("mount", "-t", "tmpfs", "-o", "mode=1777,nr_inodes=0,size=2g", "tmpfs", "/tmp")
+        run("mount", "-t", "tmpfs", "-o", "mode=1777,nr_inodes=0,size=2g", "tmpfs", root + "/tmp")
         return
-    run("truncate", "--size", "2G", "/bench/image")
-    run("mkfs.ext4", "-q", "-N", "300000", "/bench/image")
-    run("mount", "-o", "loop", "/bench/image", "/tmp")
-    os.unlink("/bench/image")
+    image = root + "/bench/image"
+    run("truncate", "--size", "2G", image)
+    run("mkfs.ext4", "-q", "-N", "300000", image)
+    run("mount", "-o", "loop", image, root + "/tmp")
+    os.unlink(image)
+    os.chmod(root + "/tmp", 0o1777)
 
 
 def populate(n_files, n_processes):
@@ -165,12 +168,13 @@ class Bench:
 
     def lease_end_ms(self, n_left):
         """Of a lease that leaves so many files, from its release until its uid is free: the sweep and the pass that looks
-        once more. Not what the next grant costs ahead, which begins at that moment."""
+        once more. Not what the next grant costs ahead."""
         lease = self.client.acquire(wait=True, timeout=60).leases[0]
         for i in range(n_left):
             path = "/tmp/left%d" % i
             os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
             os.chown(path, lease.uid, lease.uid)
+        time.sleep(AHEAD_S)
         before = settled_s(self.pid)
         self.client.release(lease)
         deadline = time.monotonic() + 120
@@ -235,8 +239,8 @@ def show(figures, options):
 
 def inside(options):
     root_make("/mnt")
+    tmp_make("/mnt", options.disk)
     root_enter("/mnt")
-    tmp_make(options.disk)
     populate(options.files, options.processes)
     show(measure(options), options)
 
