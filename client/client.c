@@ -22,7 +22,8 @@ enum {
     /* One that was lost so long ago may be back. */
     LOST_MS = 10000,
     /* A grant whose time is older than the oldest answer that leased still knows is refused. At the highest rates the
-     * table of answers is full after five seconds: this, and the time that a call is under way, is less. */
+     * table of answers is full after five seconds, so a time is not taken when it is this old. A grant keeps its time while
+     * it is tried again: at such rates a late copy is refused as too old, and what became of the first is to be looked up. */
     FRESH_MS = 2000,
 };
 

@@ -216,7 +216,9 @@ static void spend(struct service *service, struct service_request *request,
     service_propose_for(service, request, &command, spent);
 }
 
-/* Of whom an administrator has said that it is off, or is none of ours any more, somebody else may have the certificate. */
+/* Of whom an administrator has said that it is off, or is none of ours any more, somebody else may have the certificate. This
+ * keeps only those out who do not say hello: a certificate that is good is a node, and a hello registers it again, or takes
+ * its fence off. The lock is revocation. */
 static bool is_registered(struct service *service, struct service_request *request)
 {
     const char *name = request->principal.name;
