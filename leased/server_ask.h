@@ -1,4 +1,5 @@
-/* One replica asks another one by gRPC, as itself: over mutual TLS, and only if who answers proves to be the one that is meant. */
+/* One replica asks another one by gRPC, as itself: over mutual TLS, and only if who answers proves to be the one that is
+ * meant. */
 #ifndef XCE_LEASED_SERVER_ASK_H
 #define XCE_LEASED_SERVER_ASK_H
 

@@ -6,7 +6,8 @@
  * that does not hold together is refused whole, with the reason, and the old one stays; so is one whose certificate is
  * another's than our first (kind and name), or may not be used for all that the first may.
  * Streams go on over a reload. Each, and each handshake under way, is looked at again under the new CA and CRL, and cut when
- * its peer's certificate does not pass any more; it is cut, too, within a second after a certificate of the peer's chain has expired.
+ * its peer's certificate does not pass any more; it is cut, too, within a second after a certificate of the peer's chain has
+ * expired.
  *
  * TLS 1.3 alone. The peer must show a certificate that chains to the CA, is within its dates, not revoked (if there is a
  * CRL: one is needed then from every CA of the chain), and whose extended key usage names its role: serverAuth of who was

@@ -11,7 +11,8 @@
  *     short; closed(-EKEYEXPIRED, -EKEYREVOKED, -EKEYREJECTED): the peer's certificate did not pass, now or any more;
  *     closed(-EPROTO): no TLS 1.3, or the peer refused us. transport->why then holds the sentence for the log;
  *   - transport_shutdown says close_notify and ends our direction; reading goes on;
- *   - the socket is as tcp_set_up makes it. A peer that takes nothing of what was written for user_timeout_ms is gone (TCP_USER_TIMEOUT).
+ *   - the socket is as tcp_set_up makes it. A peer that takes nothing of what was written for user_timeout_ms is gone
+ *     (TCP_USER_TIMEOUT).
  * One loop, one thread. */
 #ifndef XCE_COMMON_NET_TLS_PORT_H
 #define XCE_COMMON_NET_TLS_PORT_H

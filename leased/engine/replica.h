@@ -80,8 +80,8 @@ int replica_prepare(const char *folder, const char *name, bool with_state,
  * state of the single replica; -errno, why. */
 int replica_inhabited(const char *folder, char why[static ENGINE_WHY_MAX]);
 
-/* Open or make the folder. Takes fsm over, also on failure. 0; -EBADMSG damaged, another's, or of another name; -EBUSY in use; -EINVAL;
- * -EOPNOTSUPP; -errno. why: a sentence that names file and way back. */
+/* Open or make the folder. Takes fsm over, also on failure. 0; -EBADMSG damaged, another's, or of another name; -EBUSY in
+ * use; -EINVAL; -EOPNOTSUPP; -errno. why: a sentence that names file and way back. */
 int engine_open_raft(struct loop *loop, const struct replica_options *replica,
                      const struct engine_options *options, struct fsm *fsm,
                      const struct engine_hooks *hooks, struct engine **ret,
@@ -97,9 +97,9 @@ void replica_accept(struct engine *engine, struct transport *transport);
 bool replica_knows_leader(const struct engine *engine);
 void replica_get_status(const struct engine *engine, struct replica_status *ret);
 
-/* Where another one leads, it is asked. r: 0; -EAGAIN nobody is known to lead; -EBUSY a change is under way; -EEXIST, -ENOENT by name; -EHOSTUNREACH it does not answer, or is not
- * who it should be; -ETIMEDOUT it did not catch up; -ECONNABORTED leadership was lost, outcome unknown; -ECANCELED. why: a
- * sentence, lives for the call. */
+/* Where another one leads, it is asked. r: 0; -EAGAIN nobody is known to lead; -EBUSY a change is under way; -EEXIST,
+ * -ENOENT by name; -EHOSTUNREACH it does not answer, or is not who it should be; -ETIMEDOUT it did not catch up;
+ * -ECONNABORTED leadership was lost, outcome unknown; -ECANCELED. why: a sentence, lives for the call. */
 typedef void (*replica_done_fn)(int r, const char *why, void *arg);
 
 /* Add the leased at address under this name: ask it for its id, let it catch up, let it vote. */

@@ -1,8 +1,8 @@
 /* What is to be fetched from another replica to fill a gap, and whether what it sends is that. Pure: values in, values out.
  *
- * The other one is a replica of ours by its certificate; it may still be broken, or of another story. So an outline or a page that
- * can not be right is refused whole, and what is fetched ends: leases come in ascending order up to one that was named before
- * the first page, and no period has more of them than it has had changes. */
+ * The other one is a replica of ours by its certificate; it may still be broken, or of another story. So an outline or a
+ * page that can not be right is refused whole, and what is fetched ends: leases come in ascending order up to one that was
+ * named before the first page, and no period has more of them than it has had changes. */
 #ifndef XCE_LEASED_HISTORY_PLAN_H
 #define XCE_LEASED_HISTORY_PLAN_H
 

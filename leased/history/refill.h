@@ -7,7 +7,8 @@
  *   outline of ours ─▶ a gap;  outline of another's ─▶ a plan;  pieces, in order of lease, period by period ─▶ the gap is gone
  *
  * A piece is written in one transaction with how far it goes, so filling goes on after a restart where it was. A piece can be
- * written twice. What was seen here is never overwritten; only times that the gap made up are. Calls are for the loop's thread. */
+ * written twice. What was seen here is never overwritten; only times that the gap made up are. Calls are for the loop's
+ * thread. */
 #ifndef XCE_LEASED_HISTORY_REFILL_H
 #define XCE_LEASED_HISTORY_REFILL_H
 

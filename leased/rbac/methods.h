@@ -13,8 +13,8 @@
 /* The one that somebody may call who has no certificate yet: what he shows is a token. */
 #define METHODS_OF_STRANGERS "NodeService/Enroll"
 
-/* The one that every user may call, about himself, whatever the rules say: so he learns what he may, and the cluster time, which a
- * request id of LeaseService/Acquire bears. */
+/* The one that every user may call, about himself, whatever the rules say: so he learns what he may, and the cluster time,
+ * which a request id of LeaseService/Acquire bears. */
 #define METHODS_OF_ALL_USERS "RbacService/Check"
 
 enum policy_scope {

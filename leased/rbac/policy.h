@@ -3,8 +3,9 @@
  * The dispatcher asks once, before any handler; handlers only narrow their view to the scope they are given. Rules are
  * replicated state (xce.v1.Rules): roles beside the built-in ones, and bindings of roles to whom. Rights are the union of
  * all roles that a caller has, of equal methods the widest scope counts, and what is not given is not there.
- * No rule changes these: root of leased's own machine is admin, a node has role node, every user may ask what he may, a replica may ask others for what their
- * history holds and whether uids are taken there, and nothing else, and nobody else may that. */
+ * No rule changes these: root of leased's own machine is admin, a node has role node, every user may ask what he may, a
+ * replica may ask others for what their history holds and whether uids are taken there, and nothing else, and nobody else
+ * may that. */
 #ifndef XCE_LEASED_RBAC_POLICY_H
 #define XCE_LEASED_RBAC_POLICY_H
 
@@ -58,8 +59,8 @@ int policy_check(const Xce__V1__Rules *rules, struct err *err);
 
 #define POLICY_SUBJECT_BUF (PRINCIPAL_NAME_MAX + 8)
 
-/* What decided, as policy_decide would: the binding, the role, and which of its rights. Empty with SCOPE_NONE; subject and role are
- * also for what every user may. */
+/* What decided, as policy_decide would: the binding, the role, and which of its rights. Empty with SCOPE_NONE; subject and
+ * role are also for what every user may. */
 struct policy_reason {
     enum policy_scope scope;
     char subject[POLICY_SUBJECT_BUF]; /* "group:hpc", "local:*", "root", "node" */

@@ -2,7 +2,8 @@
  *
  *   accepted ─▶ known (NSS was asked, if need be) ─▶ decided ─▶ admitted: the call goes its way
  *                                                       │ not permitted
- *                                                       └─▶ the rules are current (doubt.h) ─▶ decided again: admitted, or denied
+ *                                                       └─▶ the rules are current (doubt.h) ─▶ decided again:
+ *                                                                                               admitted, or denied
  *
  * Nothing is read from the caller before he is admitted. One thread: the loop's. */
 #ifndef XCE_LEASED_RPC_DOOR_H

@@ -1,5 +1,5 @@
-/* Preloaded (LD_PRELOAD) into a daemon under test: its wall clock is wrong by what the file $XCE_TEST_WALL_STEP holds, an int64 of
- * seconds that the test may change while it runs. Every other clock is the kernel's. Nobody else's clock changes. */
+/* Preloaded (LD_PRELOAD) into a daemon under test: its wall clock is wrong by what the file $XCE_TEST_WALL_STEP holds, an
+ * int64 of seconds that the test may change while it runs. Every other clock is the kernel's. Nobody else's clock changes. */
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>

@@ -26,7 +26,8 @@ struct fake_message {
     size_t len;
 };
 
-/* What is done with calls whose path ends with `method`. What it points to is borrowed until the server ends: fixture, or static. */
+/* What is done with calls whose path ends with `method`. What it points to is borrowed until the server ends: fixture, or
+ * static. */
 struct fake_rule {
     const char *method;
     enum fake_deed deed;
