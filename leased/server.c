@@ -409,10 +409,22 @@ static void leader(bool leading, void *arg)
 
 /* ---- time, signals ---- */
 
+/* Who was removed is not held on to. */
+static void follow_members(struct server *server)
+{
+    struct replica_status status;
+
+    if (!server->replicated)
+        return;
+    replica_get_status(server->engine, &status);
+    server_ask_keep(server->ask, &status);
+}
+
 static void elapse(void *arg)
 {
     struct server *server = arg;
 
+    follow_members(server);
     settle_again(server);
     tell_serving(server);
     service_elapse(server->service);

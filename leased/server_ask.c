@@ -13,6 +13,7 @@
 #include "common/mem.h"
 #include "common/net/grpc.h"
 #include "common/net/loop.h"
+#include "leased/engine/replica.h"
 
 #define IDLE_MS 10000
 
@@ -147,6 +148,27 @@ static int find_link(struct server_ask *ask, const char *name, const char *addre
         break;
     }
     return dial(ask, name, address, ret);
+}
+
+static bool is_member(const struct replica_status *status, const char *name)
+{
+    for (size_t i = 0; i < status->n_members; i++)
+        if (strcmp(status->members[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+void server_ask_keep(struct server_ask *ask, const struct replica_status *members)
+{
+    struct link *link = LIST_FIRST(&ask->links);
+
+    while (link) {
+        struct link *next = LIST_NEXT(link, entry);
+
+        if (!is_member(members, link->name))
+            hang_up(link);
+        link = next;
+    }
 }
 
 static void fail(void *arg)
