@@ -1,6 +1,5 @@
 #include "noded/collide.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <grp.h>
 #include <nss.h>
@@ -16,6 +15,7 @@
 
 #include "common/err.h"
 #include "common/mem.h"
+#include "common/name_service.h"
 #include "noded/reason.h"
 
 #define GROUPS_MAX 64
@@ -34,42 +34,10 @@ const struct collide_files collide_files_default = {
 
 /* ---- which services ---- */
 
-static bool word_is(const char *word, size_t len, const char *what)
-{
-    return strlen(what) == len && strncmp(word, what, len) == 0;
-}
-
-/* "files" we read ourselves, for all uids at once; "xce" is us. */
-static bool is_asked_otherwise(const char *word, size_t len, bool systemd)
-{
-    return word_is(word, len, "xce") || word_is(word, len, "files") ||
-           (!systemd && word_is(word, len, "systemd"));
-}
-
-bool collide_services(const char *line, bool systemd, char *ret, size_t size)
-{
-    size_t len = 0;
-
-    ret[0] = '\0';
-    while (*(line += strspn(line, " \t\n"))) {
-        size_t n = *line == '[' ? strcspn(line, "]") : strcspn(line, " \t\n[");
-        /* Actions are left out: what returns early would hide those behind it. */
-        if (*line == '[') {
-            n += line[n] == ']';
-        } else if (!is_asked_otherwise(line, n, systemd)) {
-            if (len + n + 2 > size)
-                return false;
-            len += (size_t)snprintf(ret + len, size - len, "%s%.*s", len ? " " : "", (int)n, line);
-        }
-        line += n;
-    }
-    return true;
-}
-
 enum database { DB_PASSWD, DB_GROUP, DB_INITGROUPS, N_DATABASES };
 
 /* The services of each database that are to be asked. */
-static char services[N_DATABASES][COLLIDE_SERVICES_MAX];
+static char services[N_DATABASES][NAME_SERVICES_MAX];
 
 static void database_configure(const char *line, bool systemd)
 {
@@ -82,7 +50,7 @@ static void database_configure(const char *line, bool systemd)
         if (strncmp(line, names[i], n) != 0)
             continue;
         rest += strspn(rest, " \t");
-        if (*rest != ':' || !collide_services(rest + 1, systemd, services[i], sizeof(services[i])))
+        if (*rest != ':' || !name_services(rest + 1, systemd, services[i], sizeof(services[i])))
             continue;
         if (*services[i])
             (void)__nss_configure_lookup(names[i], services[i]);
@@ -102,20 +70,6 @@ static void services_configure(const char *path, bool systemd)
         line[strcspn(line, "#")] = '\0';
         database_configure(line, systemd);
     }
-}
-
-/* nss-systemd asks a row of processes, each look-up anew. Those that systemd brings have ids of their own classes alone, in
- * which no pool can be, and static records are files; only if somebody else's is there the question is worth its price. */
-static bool systemd_has_others(const char *folder)
-{
-    auto_closedir DIR *dir = opendir(folder);
-    struct dirent *entry;
-
-    while (dir && (entry = readdir(dir)))
-        if (entry->d_name[0] != '.' && strncmp(entry->d_name, "io.systemd.", 11) != 0 &&
-            !strstr(entry->d_name, "xce"))
-            return true;
-    return false;
 }
 
 static void records_look(const struct collide_files *files, uint32_t uid,
@@ -306,7 +260,7 @@ static void services_refresh(const struct collide_files *files)
     static struct stat last;
     static bool last_systemd;
     struct stat now = {0};
-    bool systemd = systemd_has_others(files->providers);
+    bool systemd = name_systemd_has_others(files->providers);
 
     (void)stat(files->nsswitch, &now);
     if (now.st_ino == last.st_ino && now.st_mtim.tv_sec == last.st_mtim.tv_sec &&

@@ -13,10 +13,9 @@
 
 #include "map/name.h"
 
-#define COLLIDE_UIDS_MAX     256 /* in one question; each has at most one answer */
-#define COLLIDE_ANSWERS_MAX  256
-#define COLLIDE_DETAIL_MAX   96
-#define COLLIDE_SERVICES_MAX 256 /* bytes of the services of a database */
+#define COLLIDE_UIDS_MAX    256 /* in one question; each has at most one answer */
+#define COLLIDE_ANSWERS_MAX 256
+#define COLLIDE_DETAIL_MAX  96
 
 enum collide_kind {
     COLLIDE_UIDS = 1, /* each uid, its gid, and the name that epoch gives it (epoch 0: no name) */
@@ -59,18 +58,13 @@ void collide_serve(int socket, const struct collide_files *files);
 
 /* ---- inside ---- */
 
-/* The services of a database in a line of nsswitch.conf that are to be asked through NSS: without ours, without "files",
- * without [actions]; "systemd" only if asked for.
- * line: behind the colon. false = it does not fit. */
-bool collide_services(const char *line, bool systemd, char *ret, size_t size);
-
 /* Answer one question; the services must have been configured. */
 void collide_ask(const struct collide_question *question, const struct collide_files *files,
                  struct collide_answer *ret);
 /* The part of it that reads id maps and login.defs. */
 void collide_maps(uint32_t first, uint32_t last, const struct collide_files *files,
                   struct collide_answer *ret);
-/* Users, or groups, of each uid, or all that are listed in a range, asked of each of these services (as collide_services gives
+/* Users, or groups, of each uid, or all that are listed in a range, asked of each of these services (as name_services gives
  * them). One that is not installed, or lists nothing, has nobody; one that does not answer may have anybody:
  * REASON_SCAN_FAILED, of a range for its first uid. */
 void collide_services_ask(const char *services, bool groups,

@@ -1,74 +1,21 @@
-/* One name service at a time, by its own entry points: of a row of services glibc tells only what the last one said, and of
- * that one nothing but an errno, which is the same for "nobody has it" and for "my server is down". */
-#include <dlfcn.h>
+/* Name services, one at a time (common/name_service.h). */
 #include <errno.h>
 #include <grp.h>
-#include <nss.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "common/err.h"
+#include "common/name_service.h"
 #include "noded/collide.h"
 #include "noded/reason.h"
 
 #define ENTRY_MAX (1u << 20) /* bytes of one entry: groups have many members */
 
-struct service {
-    const char *name;
-    enum nss_status (*user_by_id)(uid_t, struct passwd *, char *, size_t, int *);
-    enum nss_status (*user_by_name)(const char *, struct passwd *, char *, size_t, int *);
-    enum nss_status (*users_begin)(int);
-    enum nss_status (*users_next)(struct passwd *, char *, size_t, int *);
-    enum nss_status (*users_end)(void);
-    enum nss_status (*group_by_id)(gid_t, struct group *, char *, size_t, int *);
-    enum nss_status (*group_by_name)(const char *, struct group *, char *, size_t, int *);
-    enum nss_status (*groups_begin)(int);
-    enum nss_status (*groups_next)(struct group *, char *, size_t, int *);
-    enum nss_status (*groups_end)(void);
-};
-
 static char entry_bytes[ENTRY_MAX];
 
-static void entry_point(void *handle, const char *service, const char *what, void *ret_fn)
-{
-    char symbol[COLLIDE_SERVICES_MAX + 32];
-    void *address;
-
-    (void)snprintf(symbol, sizeof(symbol), "_nss_%s_%s", service, what);
-    address = dlsym(handle, symbol);
-    memcpy(ret_fn, &address, sizeof(address));
-}
-
-/* 0; -ENOENT it is named but not installed: nobody's account is there; -ELIBACC it is there and can not be loaded. */
-static int service_open(const char *name, struct service *ret, void **ret_handle)
-{
-    char path[COLLIDE_SERVICES_MAX + 32];
-    const char *error;
-
-    (void)snprintf(path, sizeof(path), "libnss_%s.so.2", name);
-    /* Once loaded it stays, as glibc would keep it: it may have made threads. */
-    *ret_handle = dlopen(path, RTLD_LAZY | RTLD_LOCAL | RTLD_NODELETE);
-    if (!*ret_handle) {
-        error = dlerror();
-        return error && strstr(error, err_text(ENOENT)) ? -ENOENT : -ELIBACC;
-    }
-    ret->name = name;
-    entry_point(*ret_handle, name, "getpwuid_r", &ret->user_by_id);
-    entry_point(*ret_handle, name, "getpwnam_r", &ret->user_by_name);
-    entry_point(*ret_handle, name, "setpwent", &ret->users_begin);
-    entry_point(*ret_handle, name, "getpwent_r", &ret->users_next);
-    entry_point(*ret_handle, name, "endpwent", &ret->users_end);
-    entry_point(*ret_handle, name, "getgrgid_r", &ret->group_by_id);
-    entry_point(*ret_handle, name, "getgrnam_r", &ret->group_by_name);
-    entry_point(*ret_handle, name, "setgrent", &ret->groups_begin);
-    entry_point(*ret_handle, name, "getgrent_r", &ret->groups_next);
-    entry_point(*ret_handle, name, "endgrent", &ret->groups_end);
-    return 0;
-}
-
 /* Whether it is an answer, and yes. */
-static bool has(const struct service *s, uint32_t uid, enum nss_status status, int error,
+static bool has(const struct name_service *s, uint32_t uid, enum nss_status status, int error,
                 struct collide_answer *ret)
 {
     if (status != NSS_STATUS_SUCCESS && status != NSS_STATUS_NOTFOUND)
@@ -77,7 +24,7 @@ static bool has(const struct service *s, uint32_t uid, enum nss_status status, i
     return status == NSS_STATUS_SUCCESS;
 }
 
-static void user_look(const struct service *s, const char *prefix, const struct collide_uid *q,
+static void user_look(const struct name_service *s, const char *prefix, const struct collide_uid *q,
                       struct collide_answer *ret)
 {
     char name[NAME_BUF];
@@ -98,8 +45,8 @@ static void user_look(const struct service *s, const char *prefix, const struct 
         collide_add(ret, q->uid, REASON_ACCOUNT, false, "%s is a user of another id", name);
 }
 
-static void group_look(const struct service *s, const char *prefix, const struct collide_uid *q,
-                       struct collide_answer *ret)
+static void group_look(const struct name_service *s, const char *prefix,
+                       const struct collide_uid *q, struct collide_answer *ret)
 {
     char name[NAME_BUF];
     struct group entry;
@@ -122,7 +69,7 @@ static void group_look(const struct service *s, const char *prefix, const struct
 /* ---- lists ---- */
 
 /* Whether there is one more. That there are no more is NOTFOUND, and all else a failure, as with look-ups. */
-static bool next_user(const struct service *s, uint32_t first, struct passwd *entry,
+static bool next_user(const struct name_service *s, uint32_t first, struct passwd *entry,
                       struct collide_answer *ret)
 {
     int error = 0;
@@ -131,7 +78,7 @@ static bool next_user(const struct service *s, uint32_t first, struct passwd *en
     return has(s, first, status, error, ret);
 }
 
-static bool next_group(const struct service *s, uint32_t first, struct group *entry,
+static bool next_group(const struct name_service *s, uint32_t first, struct group *entry,
                        struct collide_answer *ret)
 {
     int error = 0;
@@ -140,7 +87,7 @@ static bool next_group(const struct service *s, uint32_t first, struct group *en
     return has(s, first, status, error, ret);
 }
 
-static void users_list(const struct service *s, const struct collide_question *q,
+static void users_list(const struct name_service *s, const struct collide_question *q,
                        struct collide_answer *ret)
 {
     struct passwd entry;
@@ -157,7 +104,7 @@ static void users_list(const struct service *s, const struct collide_question *q
         (void)s->users_end();
 }
 
-static void groups_list(const struct service *s, const struct collide_question *q,
+static void groups_list(const struct name_service *s, const struct collide_question *q,
                         struct collide_answer *ret)
 {
     struct group entry;
@@ -176,7 +123,7 @@ static void groups_list(const struct service *s, const struct collide_question *
 
 /* ---- each of them ---- */
 
-static void look(const struct service *s, bool groups, const struct collide_question *q,
+static void look(const struct name_service *s, bool groups, const struct collide_question *q,
                  struct collide_answer *ret)
 {
     if (q->kind != COLLIDE_UIDS) {
@@ -191,23 +138,22 @@ static void service_ask(const char *name, bool groups, const struct collide_ques
                         struct collide_answer *ret)
 {
     uint32_t n = q->kind == COLLIDE_UIDS ? q->n : 1;
-    struct service service;
-    void *handle;
-    int r = service_open(name, &service, &handle);
+    struct name_service service;
+    int r = name_service_open(name, &service);
 
-    if (r == 0)
+    if (r == 0) {
         look(&service, groups, q, ret);
+        name_service_close(&service);
+    }
     for (uint32_t i = 0; r < 0 && r != -ENOENT && i < n && i < COLLIDE_UIDS_MAX; i++)
         collide_add(ret, q->uids[i].uid, REASON_SCAN_FAILED, false, "name service %s: %s", name,
                     err_text(r));
-    if (handle)
-        (void)dlclose(handle);
 }
 
 void collide_services_ask(const char *services, bool groups, const struct collide_question *q,
                           struct collide_answer *ret)
 {
-    char list[COLLIDE_SERVICES_MAX], *rest = list;
+    char list[NAME_SERVICES_MAX], *rest = list;
     const char *name;
 
     (void)snprintf(list, sizeof(list), "%s", services);

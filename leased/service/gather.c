@@ -84,7 +84,9 @@ void gather_free(struct gather *gather)
 
 const char *gather_why(int r)
 {
-    return r == -ETIMEDOUT ? "its accounts take long to list: ask again soon" : err_text(r);
+    if (r == -ETIMEDOUT)
+        return "its accounts take long to list: ask again soon";
+    return r == -EHOSTDOWN ? "one of its name services does not answer" : err_text(r);
 }
 
 /* ---- listing ---- */
@@ -96,6 +98,9 @@ static void work(void *arg)
         .login_defs = "/etc/login.defs",
         .subuid = "/etc/subuid",
         .subgid = "/etc/subgid",
+        .passwd = "/etc/passwd",
+        .group = "/etc/group",
+        .nsswitch = "/etc/nsswitch.conf",
         .prefix = listing->prefix,
     };
 

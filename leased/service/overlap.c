@@ -12,10 +12,13 @@
 #include <string.h>
 
 #include "common/mem.h"
+#include "common/name_service.h"
 #include "map/name.h"
 
 /* A directory of this many accounts is still gathered whole. */
 #define TAKEN_MAX (4u << 20)
+#define ENTRY_MAX (1u << 20) /* bytes of one entry: groups have many members */
+#define PROVIDERS "/run/systemd/userdb"
 
 __attribute__((format(printf, 4, 5))) static int add(struct overlap *overlap, uint32_t first,
                                                      uint32_t last, const char *format, ...)
@@ -127,47 +130,155 @@ static bool ours(const char *prefix, const char *name, uint32_t id)
     return prefix && name_decode(prefix, name, strlen(name), &uid, &epoch) == 0 && uid == id;
 }
 
-static int gather_accounts(const char *prefix, struct overlap *overlap)
+/* prefix NULL: it can not be ours. */
+static int add_user(const char *prefix, const struct passwd *entry, struct overlap *overlap)
 {
+    int r;
+
+    if (ours(prefix, entry->pw_name, entry->pw_uid))
+        return 0;
+    r = add(overlap, entry->pw_uid, entry->pw_uid, "account %.64s", entry->pw_name);
+    if (r == 0 && entry->pw_gid != entry->pw_uid)
+        r = add(overlap, entry->pw_gid, entry->pw_gid, "primary group of account %.48s",
+                entry->pw_name);
+    return r;
+}
+
+static int add_group(const char *prefix, const struct group *entry, struct overlap *overlap)
+{
+    if (ours(prefix, entry->gr_name, entry->gr_gid))
+        return 0;
+    return add(overlap, entry->gr_gid, entry->gr_gid, "group %.64s", entry->gr_name);
+}
+
+static int read_passwd(const char *path, struct overlap *overlap)
+{
+    auto_fclose FILE *file = fopen(path, "re");
     struct passwd *entry;
     int r = 0;
 
-    setpwent();
-    while (r == 0 && (entry = getpwent())) {
-        if (ours(prefix, entry->pw_name, entry->pw_uid))
-            continue;
-        r = add(overlap, entry->pw_uid, entry->pw_uid, "account %.64s", entry->pw_name);
-        if (r == 0 && entry->pw_gid != entry->pw_uid)
-            r = add(overlap, entry->pw_gid, entry->pw_gid, "primary group of account %.48s",
-                    entry->pw_name);
-    }
-    endpwent();
-    return r;
+    if (!file)
+        return errno == ENOENT ? 0 : -errno;
+    while (r == 0 && (entry = fgetpwent(file)))
+        r = add_user(NULL, entry, overlap);
+    return r < 0 ? r : feof(file) ? 0 : -EIO;
 }
 
-static int gather_groups(const char *prefix, struct overlap *overlap)
+static int read_group(const char *path, struct overlap *overlap)
 {
+    auto_fclose FILE *file = fopen(path, "re");
     struct group *entry;
     int r = 0;
 
-    setgrent();
-    while (r == 0 && (entry = getgrent()))
-        if (!ours(prefix, entry->gr_name, entry->gr_gid))
-            r = add(overlap, entry->gr_gid, entry->gr_gid, "group %.64s", entry->gr_name);
-    endgrent();
+    if (!file)
+        return errno == ENOENT ? 0 : -errno;
+    while (r == 0 && (entry = fgetgrent(file)))
+        r = add_group(NULL, entry, overlap);
+    return r < 0 ? r : feof(file) ? 0 : -EIO;
+}
+
+static int list_users(const struct name_service *service, const char *prefix, char *bytes,
+                      struct overlap *overlap)
+{
+    enum nss_status status = NSS_STATUS_NOTFOUND;
+    struct passwd entry;
+    int r = 0, error;
+
+    if (!service->users_next)
+        return 0;
+    if (service->users_begin)
+        (void)service->users_begin(0);
+    while (r == 0 &&
+           (status = service->users_next(&entry, bytes, ENTRY_MAX, &error)) == NSS_STATUS_SUCCESS)
+        r = add_user(prefix, &entry, overlap);
+    if (service->users_end)
+        (void)service->users_end();
+    return r < 0 ? r : status == NSS_STATUS_NOTFOUND ? 0 : -EHOSTDOWN;
+}
+
+static int list_groups(const struct name_service *service, const char *prefix, char *bytes,
+                       struct overlap *overlap)
+{
+    enum nss_status status = NSS_STATUS_NOTFOUND;
+    struct group entry;
+    int r = 0, error;
+
+    if (!service->groups_next)
+        return 0;
+    if (service->groups_begin)
+        (void)service->groups_begin(0);
+    while (r == 0 &&
+           (status = service->groups_next(&entry, bytes, ENTRY_MAX, &error)) == NSS_STATUS_SUCCESS)
+        r = add_group(prefix, &entry, overlap);
+    if (service->groups_end)
+        (void)service->groups_end();
+    return r < 0 ? r : status == NSS_STATUS_NOTFOUND ? 0 : -EHOSTDOWN;
+}
+
+static int list_service(const char *name, bool groups, const char *prefix, struct overlap *overlap)
+{
+    auto_free char *bytes = malloc(ENTRY_MAX);
+    struct name_service service;
+    int r = bytes ? name_service_open(name, &service) : -ENOMEM;
+
+    if (r < 0)
+        return r == -ENOENT ? 0 : r;
+    r = (groups ? list_groups : list_users)(&service, prefix, bytes, overlap);
+    name_service_close(&service);
+    /* nss-systemd says the same where nobody stands behind it; static records it lists in any case. */
+    if (r == -EHOSTDOWN && strcmp(name, "systemd") == 0 && !name_systemd_has_others(PROVIDERS))
+        r = 0;
     return r;
 }
 
-/* The enumeration is one for the whole process: two threads in it would each see half of the accounts. */
-static int gather_nss(const char *prefix, struct overlap *overlap)
+/* The services in a line of a database, "passwd" or "group". */
+static int list_line(char *line, const char *prefix, struct overlap *overlap)
+{
+    char services[NAME_SERVICES_MAX], *rest = services, *name;
+    char *of = line + strspn(line, " \t"), *names = strchr(of, ':');
+    int r = 0;
+
+    if (!names)
+        return 0;
+    *names++ = '\0';
+    of[strcspn(of, " \t")] = '\0';
+    names[strcspn(names, "#")] = '\0';
+    if (strcmp(of, "passwd") != 0 && strcmp(of, "group") != 0)
+        return 0;
+    if (!name_services(names, true, services, sizeof services))
+        return -E2BIG;
+    while (r == 0 && (name = strsep(&rest, " ")))
+        if (*name)
+            r = list_service(name, *of == 'g', prefix, overlap);
+    return r;
+}
+
+static int list_services(const char *path, const char *prefix, struct overlap *overlap)
+{
+    auto_fclose FILE *file = fopen(path, "re");
+    auto_free char *line = NULL;
+    size_t size = 0;
+    int r = 0;
+
+    if (!file)
+        return errno == ENOENT ? 0 : -errno;
+    while (r == 0 && getline(&line, &size, file) > 0)
+        r = list_line(line, prefix, overlap);
+    return r < 0 ? r : ferror(file) ? -EIO : 0;
+}
+
+/* A list is one for the whole process: two threads in it would each see half of the accounts. */
+static int gather_nss(const struct overlap_sources *sources, struct overlap *overlap)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     int r;
 
     pthread_mutex_lock(&lock);
-    r = gather_accounts(prefix, overlap);
+    r = read_passwd(sources->passwd, overlap);
     if (r == 0)
-        r = gather_groups(prefix, overlap);
+        r = read_group(sources->group, overlap);
+    if (r == 0)
+        r = list_services(sources->nsswitch, sources->prefix, overlap);
     pthread_mutex_unlock(&lock);
     return r;
 }
@@ -202,7 +313,7 @@ int overlap_gather(const struct overlap_sources *sources, struct overlap *ret)
     memset(ret, 0, sizeof *ret);
     if ((r = gather_login_defs(sources->login_defs, ret)) < 0 ||
         (r = gather_sub(sources->subuid, ret)) < 0 || (r = gather_sub(sources->subgid, ret)) < 0 ||
-        (r = gather_nss(sources->prefix, ret)) < 0)
+        (r = gather_nss(sources, ret)) < 0)
         overlap_done(ret);
     else
         sort(ret);

@@ -20,11 +20,13 @@ struct overlap {
 };
 
 struct overlap_sources {
-    const char *login_defs, *subuid, *subgid; /* paths; absent files are fine */
+    const char *login_defs, *subuid, *subgid, *passwd, *group,
+        *nsswitch;      /* absent files are fine */
     const char *prefix; /* of lease names: entries that NSS shows of us are no overlap */
 };
 
-/* 0; -ENOMEM; -errno a file is there but can not be read: nothing is known then. Any thread. */
+/* 0; -ENOMEM; -errno a file is there but can not be read; -EHOSTDOWN a name service does not answer; -ELIBACC it can not be
+ * loaded: nothing is known then. Any thread. */
 int overlap_gather(const struct overlap_sources *sources, struct overlap *ret);
 void overlap_done(struct overlap *overlap);
 

@@ -66,7 +66,7 @@ HOMES = [
     ('utlist.h', ['*']),
     ('utarray.h', ['*']),
     ('utstring.h', ['*']),
-    ('nss.h', ['nss_xce/*', 'noded/collide*.c']),
+    ('nss.h', ['nss_xce/*', 'common/name_service.h', 'noded/collide.c']),
     ('security/*', ['pam/*']),
     ('cmocka.h', []),
 ]

@@ -1,4 +1,5 @@
 /* What uids a machine has taken, from real files and the machine's own NSS. */
+#include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,7 +13,12 @@
 
 #include <cmocka.h>
 
+#include "common/mem.h"
 #include "leased/service/overlap.h"
+
+#define OF_THE_MACHINE                                                                             \
+    .prefix = "xce-", .passwd = "/etc/passwd", .group = "/etc/group",                              \
+    .nsswitch = "/etc/nsswitch.conf"
 
 struct files {
     char login_defs[64], subuid[64], subgid[64];
@@ -37,8 +43,10 @@ static struct overlap gather(const char *login_defs, const char *subuid)
     write_file(files.login_defs, login_defs);
     write_file(files.subuid, subuid);
     write_file(files.subgid, "");
-    assert_int_equal(overlap_gather(&(struct overlap_sources){files.login_defs, files.subuid,
-                                                              files.subgid, "xce-"},
+    assert_int_equal(overlap_gather(&(struct overlap_sources){.login_defs = files.login_defs,
+                                                              .subuid = files.subuid,
+                                                              .subgid = files.subgid,
+                                                              OF_THE_MACHINE},
                                     &overlap),
                      0);
     (void)unlink(files.login_defs);
@@ -122,8 +130,10 @@ static void overlap_find_answers_as_a_walk_does(void **state)
 
 static void *gather_often(void *arg)
 {
-    const struct overlap_sources nss_alone = {"/nonexistent", "/nonexistent", "/nonexistent",
-                                              "xce-"};
+    const struct overlap_sources nss_alone = {.login_defs = "/nonexistent",
+                                              .subuid = "/nonexistent",
+                                              .subgid = "/nonexistent",
+                                              OF_THE_MACHINE};
     size_t *least = arg;
 
     for (int i = 0; i < 300; i++) {
@@ -155,12 +165,66 @@ static void overlap_threads_see_every_account_each(void **state)
 static void overlap_unreadable_file_is_an_error(void **state)
 {
     struct overlap overlap;
-    int r = overlap_gather(
-        &(struct overlap_sources){"/proc/self/mem/x", "/nonexistent", "/nonexistent", "xce-"},
-        &overlap);
+    struct overlap_sources sources = {.login_defs = "/nonexistent",
+                                      .subuid = "/nonexistent",
+                                      .subgid = "/nonexistent",
+                                      OF_THE_MACHINE};
 
     (void)state;
-    assert_true(r < 0);
+    sources.login_defs = "/proc/self/mem/x";
+    assert_int_equal(overlap_gather(&sources, &overlap), -ENOTDIR);
+    sources.login_defs = "/nonexistent";
+    sources.passwd = "/proc/self/mem/x";
+    assert_int_equal(overlap_gather(&sources, &overlap), -ENOTDIR);
+    sources.passwd = "/"; /* it opens, and can not be read */
+    assert_int_equal(overlap_gather(&sources, &overlap), -EIO);
+    sources.passwd = "/nonexistent";
+    sources.group = "/";
+    assert_int_equal(overlap_gather(&sources, &overlap), -EIO);
+    sources.group = "/nonexistent";
+    assert_int_equal(overlap_gather(&sources, &overlap), 0);
+    overlap_done(&overlap);
+}
+
+/* tests/lib/nss_service.c */
+#define XCEUP_HAS 2046821000u
+
+static void overlap_service_that_is_down_may_have_anybody(void **state)
+{
+    static const struct {
+        const char *nsswitch;
+        int r;
+        const char *what; /* has the one that xceup lists */
+    } cases[] = {
+        {"passwd: files\ngroup: files\n", 0, NULL},
+        {"passwd: files xcenone # xcedown\nhosts: xcedown\n", 0, NULL},
+        {"passwd: files xceup\n", 0, "account u"},
+        {"group:\txceup [NOTFOUND=return] files\n", 0, "group u"},
+        {"passwd: files xcedown\n", -EHOSTDOWN, NULL},
+        {"passwd: xcedown files\n", -EHOSTDOWN, NULL},
+        {" group : xcedown xceup\n", -EHOSTDOWN, NULL},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        char nsswitch[64];
+        struct overlap_sources sources = {.login_defs = "/nonexistent",
+                                          .subuid = "/nonexistent",
+                                          .subgid = "/nonexistent",
+                                          OF_THE_MACHINE};
+        struct overlap overlap;
+        const struct overlap_taken *taken;
+
+        write_file(nsswitch, cases[i].nsswitch);
+        sources.nsswitch = nsswitch;
+        assert_int_equal(overlap_gather(&sources, &overlap), cases[i].r);
+        taken = overlap_find(&overlap, XCEUP_HAS, XCEUP_HAS);
+        assert_int_equal(!!taken, !!cases[i].what);
+        if (taken)
+            assert_string_equal(taken->what, cases[i].what);
+        overlap_done(&overlap);
+        (void)unlink(nsswitch);
+    }
 }
 
 int main(void)
@@ -173,6 +237,7 @@ int main(void)
         cmocka_unit_test(overlap_find_answers_as_a_walk_does),
         cmocka_unit_test(overlap_threads_see_every_account_each),
         cmocka_unit_test(overlap_unreadable_file_is_an_error),
+        cmocka_unit_test(overlap_service_that_is_down_may_have_anybody),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/name_service.h"
 #include "noded/collide.h"
 #include "noded/reason.h"
 
@@ -254,10 +255,10 @@ static void collide_services_leave_ours_out(void **state)
     char services[64];
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        assert_true(collide_services(cases[i].line, cases[i].systemd, services, sizeof(services)));
+        assert_true(name_services(cases[i].line, cases[i].systemd, services, sizeof(services)));
         assert_string_equal(services, cases[i].services);
     }
-    assert_false(collide_services("sss systemd", true, services, 8));
+    assert_false(name_services("sss systemd", true, services, 8));
 }
 
 static void send_question(int socket, const struct collide_question *q)
