@@ -274,6 +274,13 @@ void node_restored(struct world *w, struct sim_node *node)
     node->patience_ms = w->now_ms;
 }
 
+void nodes_lose_replica(struct world *w, int via)
+{
+    for (int n = 0; n < SIM_NODES; n++)
+        if (w->nodes[n].session && w->nodes[n].via == via)
+            node_restored(w, &w->nodes[n]);
+}
+
 void node_feed(struct world *w, struct sim_node *node)
 {
     const struct fsm *fsm = seen(w, node);

@@ -539,6 +539,7 @@ void replica_crash(struct replica *r)
     r->c->events[CLUSTER_TOLD] += r->guard.n_told;
     r->c->events[CLUSTER_HUMBLED] += r->guard.n_humbled;
     fail_waiting(r, -ECONNABORTED);
+    nodes_lose_replica(&r->c->w, r->index);
     r->dying = false;
     fsm_free(r->fsm);
     r->fsm = NULL;

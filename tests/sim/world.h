@@ -278,6 +278,8 @@ void node_verbs(struct world *w, struct sim_node *node);
 void node_block(struct world *w, struct sim_node *node);
 /* Whoever followed the state before begins another session. */
 void node_restored(struct world *w, struct sim_node *node);
+/* The replica has died, and with it the streams to it, whether or not a node waits for an answer. */
+void nodes_lose_replica(struct world *w, int via);
 /* Everything in order, at once: for the end. */
 void node_heal(struct world *w, struct sim_node *node);
 void node_behave(struct world *w, struct sim_node *node);
