@@ -99,8 +99,10 @@ static void message(struct grpc_request *request, const uint8_t *data, size_t le
 static void ended(struct grpc_request *request, enum grpc_status status, const char *why, bool sent,
                   void *arg)
 {
-    (void)request, (void)sent;
-    answer(arg, status == GRPC_OK ? 0 : -EHOSTUNREACH, why);
+    int r = status == GRPC_OK ? 0 : status == GRPC_UNAVAILABLE && sent ? -EAGAIN : -EHOSTUNREACH;
+
+    (void)request;
+    answer(arg, r, why);
 }
 
 static const struct grpc_request_events events = {.message = message, .end = ended, .unary = true};

@@ -32,6 +32,7 @@ struct asking {
     unsigned n_waiting, n_rounds;
     uint64_t newest; /* session, when they were asked */
     int failed;      /* -errno: this leased ends, or can ask nobody */
+    bool later;      /* a replica is there, but knows no leader just now */
     struct hostlist answered[1 + REPLICA_MEMBERS_MAX];
     size_t n_answered;
     size_t n_taken, n_silent; /* what stands in the way; who does not say */
@@ -111,7 +112,7 @@ static void settle(const struct asking *asking, struct service_request *request)
         service_refuse(request, FSM_PRECONDITION, "range %u-%u overlaps %s", range->first,
                        range->last, buf_str(&asking->taken));
     else if (asking->n_silent)
-        service_refuse(request, FSM_PRECONDITION,
+        service_refuse(request, asking->later ? -EAGAIN : (int)FSM_PRECONDITION,
                        "whether anybody has a uid of %u-%u must be known of every machine, and is "
                        "not of %s",
                        range->first, range->last, buf_str(&asking->silent));
@@ -124,6 +125,7 @@ static void forget(struct asking *asking)
     for (size_t i = 0; i < asking->n_answered; i++)
         hostlist_done(&asking->answered[i]);
     asking->n_answered = asking->n_taken = asking->n_silent = 0;
+    asking->later = false;
     buf_reset(&asking->taken);
     buf_reset(&asking->silent);
 }
@@ -241,6 +243,7 @@ static void answered(int r, const uint8_t *bytes, size_t len, const char *why, v
 
     if (r == -ECANCELED)
         asking->failed = r;
+    asking->later |= r == -EAGAIN;
     if (r < 0)
         note_silent(asking, "replica", question->name, why ? why : err_text(r));
     else

@@ -114,7 +114,8 @@ struct service_question {
     int64_t timeout_ms;
 };
 
-/* What another replica answers. r: 0; -EHOSTUNREACH, -ECANCELED, -errno, why says. All of it dies with the call. */
+/* What another replica answers. r: 0; -EAGAIN it is there, and can not say just now; -EHOSTUNREACH, -ECANCELED, -errno, why
+ * says. All of it dies with the call. */
 typedef void (*service_asked_fn)(int r, const uint8_t *bytes, size_t len, const char *why,
                                  void *arg);
 
