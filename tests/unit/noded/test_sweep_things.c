@@ -239,6 +239,80 @@ static void names_by_name_of_any_epoch_and_by_owner_are_removed(void **state)
     assert_false(fixture_exists(path[3]));
 }
 
+static void make_folder(const char *path, uint32_t uid)
+{
+    assert_return_code(mkdir(path, 0700), errno);
+    assert_return_code(chown(path, uid, 0), errno);
+}
+
+/* A mail folder, whosever it and what it holds is; what is outside and linked to stays. */
+static void names_of_folders_are_removed_with_what_they_hold(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    char mine[NAME_BUF], mail[128], path[5][200];
+    const char *const folders[] = {mail, NULL};
+
+    (void)name_encode("xce-", f->uids[0], 7, mine);
+    f->places.roots = f->none;
+    f->places.mail = folders;
+    (void)snprintf(mail, sizeof(mail), "%s/mail", f->dir);
+    make_folder(mail, 0);
+    (void)snprintf(path[0], sizeof(path[0]), "%s/%s", mail, mine);
+    (void)snprintf(path[1], sizeof(path[1]), "%s/%s/new", mail, mine);
+    (void)snprintf(path[2], sizeof(path[2]), "%s/%s/new/1", mail, mine);
+    (void)snprintf(path[3], sizeof(path[3]), "%s/%s/out", mail, mine);
+    (void)snprintf(path[4], sizeof(path[4]), "%s/outside", f->dir);
+    make_folder(path[0], 0);
+    make_folder(path[1], f->uids[1]);
+    fixture_file(path[2], f->uids[1], 0, 0600);
+    make_folder(path[4], 0);
+    assert_return_code(symlink(path[4], path[3]), errno);
+    (void)snprintf(path[3], sizeof(path[3]), "%s/outside/1", f->dir);
+    fixture_file(path[3], 0, 0, 0600);
+    (void)snprintf(path[1], sizeof(path[1]), "%s/of-the-uid", mail);
+    (void)snprintf(path[2], sizeof(path[2]), "%s/of-the-uid/1", mail);
+    make_folder(path[1], f->uids[0]);
+    fixture_file(path[2], 0, 0, 0600);
+    f->sweep.remove = false;
+    sweep_run(&f->sweep, SWEEP_LYING);
+    assert_int_equal(sweep_verdict(&f->sweep, f->uids[0])->reason, REASON_MAIL);
+    f->sweep.remove = true;
+    sweep_run(&f->sweep, SWEEP_LYING);
+    assert_clean(f);
+    assert_false(fixture_exists(path[0]));
+    assert_false(fixture_exists(path[1]));
+    assert_true(fixture_exists(path[3]));
+}
+
+static void names_of_folders_that_can_not_be_emptied_are_dirty(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    char mine[NAME_BUF], path[200], inner[220], kept[230];
+    const char *const folders[] = {f->dir, NULL};
+
+    (void)name_encode("xce-", f->uids[0], 7, mine);
+    f->places.roots = f->none;
+    f->places.at = folders;
+    (void)snprintf(path, sizeof(path), "%s/%s", f->dir, mine);
+    (void)snprintf(inner, sizeof(inner), "%s/mounted", path);
+    make_folder(path, 0);
+    make_folder(inner, 0);
+    if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+        mount("tmpfs", inner, "tmpfs", 0, NULL) < 0) {
+        print_message("needs mounts: %s\n", strerror(errno));
+        skip();
+    }
+    (void)snprintf(kept, sizeof(kept), "%s/kept", inner);
+    fixture_file(kept, 0, 0, 0600);
+    sweep_run(&f->sweep, SWEEP_LYING);
+    assert_true(fixture_exists(kept));
+    assert_return_code(umount(inner), errno);
+    assert_int_equal(sweep_verdict(&f->sweep, f->uids[0])->reason, REASON_AT);
+    sweep_run(&f->sweep, SWEEP_LYING);
+    assert_clean(f);
+    assert_false(fixture_exists(path));
+}
+
 static void names_of_logins_may_be_numbers(void **state)
 {
     struct fixture *f = fixture_get(state);
@@ -478,6 +552,8 @@ int main(void)
         SWEEP_TEST(ipc_unreadable_is_dirty),
         SWEEP_TEST(mqueue_is_removed_whether_mounted_or_not),
         SWEEP_TEST(names_by_name_of_any_epoch_and_by_owner_are_removed),
+        SWEEP_TEST(names_of_folders_are_removed_with_what_they_hold),
+        SWEEP_TEST(names_of_folders_that_can_not_be_emptied_are_dirty),
         SWEEP_TEST(names_of_logins_may_be_numbers),
         SWEEP_TEST(members_of_groups_are_told_not_touched),
         SWEEP_TEST(slices_end_what_runs_below_them),
