@@ -133,11 +133,13 @@ static bool spelled(const char *user, char ret[NAME_BUF])
     return name_possible(ret);
 }
 
-/* A uid written as a number: decimal, or hexadecimal behind 0x. */
+/* A uid written as a number: decimal, or hexadecimal behind 0x. sudo gives a uid that no account has as "#uid". */
 static bool number(const char *user, uint32_t *ret)
 {
     uint64_t n = 0, base = 10;
 
+    if (user[0] == '#')
+        user++;
     if (user[0] == '0' && lower(user[1]) == 'x') {
         base = 16;
         user += 2;

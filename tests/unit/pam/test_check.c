@@ -141,6 +141,10 @@ static void check_only_its_own_name_comes_in(void **state)
         {"02013265920", 0, CHECK_OTHER_NAME},
         {"0x78000000", 0, CHECK_OTHER_NAME},
         {"0X78000000", 0, CHECK_OTHER_NAME},
+        {"#2013265920", 0, CHECK_OTHER_NAME}, /* sudo, of a uid without a name */
+        {"#2013265936", 0, CHECK_FOREIGN},
+        {"##2013265920", 0, CHECK_FOREIGN},
+        {"#", 0, CHECK_FOREIGN},
         {"2013265936", 0, CHECK_FOREIGN},
         {"2013265919", 0, CHECK_FOREIGN},
         {"6308233216", 0, CHECK_FOREIGN}, /* the uid + 2^32 */
