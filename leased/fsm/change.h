@@ -121,14 +121,14 @@ struct fsm_settings {
 
 /* A uid that is not given out. Also one that is leased now: it goes aside when that lease is over.
  * reason: account, group, group-member, leftover (as nodes report them), stray, oath, epochs. An administrator unblocks it;
- * but what a node only has to clean up leaves by itself: a stray with its first watermark from the block on, a leftover
- * when it says CLEAN of it. */
+ * but what a node only has to clean up leaves by itself: a stray with its first watermark from the last finding on, a leftover
+ * when it says CLEAN of it. With a finding of another node, or for the other reason, besides, it stays. */
 struct fsm_blocked {
     uint32_t uid;
     const char *node, *reason,
         *detail; /* node NULL = no node saw it, leased itself decided; detail NULL = none */
     int64_t since_wall_ms;
-    uint64_t revision; /* of the block, if it leaves by itself; 0 = it stays */
+    uint64_t revision; /* of the block (or its last stray), if it leaves by itself; 0 = it stays */
 };
 
 /* free + granted + ... + retired + blocked = uids of the pool. */

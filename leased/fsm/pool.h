@@ -33,7 +33,8 @@ void pool_leave_if_empty(struct fsm *fsm, struct pool *pool);
 /* ---- blocked uids (pool_block.c) ---- */
 
 /* Never give it out (again) until an administrator says so, or what its node had to clean up is gone. false = it was
- * blocked already, or the node has too many to clean up. Tells the change. */
+ * blocked already, or the node has too many to clean up. One that would leave by itself stays, when another node or another
+ * reason comes to it. Tells the change. */
 bool pool_block(struct fsm *fsm, struct pool *pool, uint32_t i, const struct node *node,
                 const char *reason, const char *detail);
 /* Blocked: to the end of the line, unless it is leased. Tells the change. */

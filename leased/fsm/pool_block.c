@@ -11,11 +11,13 @@ bool pool_block_passes(const char *reason)
     return !strcmp(reason, stray) || !strcmp(reason, leftover);
 }
 
-static const struct fsm_blocked *find(const struct pool *pool, uint32_t uid)
+static struct fsm_blocked *find(struct pool *pool, uint32_t uid)
 {
+    struct fsm_blocked *list = (struct fsm_blocked *)pool->pub.blocked;
+
     for (uint32_t i = 0; i < pool->pub.n_blocked; i++)
-        if (pool->pub.blocked[i].uid == uid)
-            return &pool->pub.blocked[i];
+        if (list[i].uid == uid)
+            return &list[i];
     return NULL;
 }
 
@@ -24,12 +26,43 @@ bool pool_block_leaves(const struct pool *pool, const char *reason)
     return pool_block_passes(reason) && pool->pub.n_blocked < FSM_BLOCKED_MAX;
 }
 
+/* For good, with what came to it. */
+static void block_stays(struct fsm *fsm, struct pool *pool, const struct fsm_blocked *held,
+                        const struct node *node, const char *reason, const char *detail)
+{
+    struct fsm_blocked block = *held;
+    char both[FSM_MESSAGE_MAX + 1];
+
+    fsm_format(both, "also %s on node %s%s%s%s%s", reason, node->pub.name, detail ? ": " : "",
+               detail ? detail : "", held->detail ? "; " : "", held->detail ? held->detail : "");
+    block.reason = !strcmp(held->reason, stray) ? stray : leftover;
+    block.detail = both;
+    block.revision = 0;
+    pool_drop_blocked(fsm, pool, block.uid); /* the node, which is known, keeps its name */
+    pool_add_blocked(fsm, pool, &block);
+    fsm_changed_blocked(fsm, pool, &block);
+}
+
+/* Something more is found of a uid whose block leaves by itself. One word can not say of two nodes, nor of a stray and a
+ * leftover, that they are gone: then it stays. A pass must have begun after the last stray; what the node says of a leftover
+ * comes after it anyway. */
+static void block_again(struct fsm *fsm, struct pool *pool, struct fsm_blocked *held,
+                        const struct node *node, const char *reason, const char *detail)
+{
+    if (held->node != node->pub.name || strcmp(held->reason, reason) != 0) {
+        block_stays(fsm, pool, held, node, reason, detail);
+    } else if (!strcmp(reason, stray)) {
+        held->revision = fsm->revision + 1;
+        fsm_changed_pool(fsm, pool, CHANGE_POOL);
+    }
+}
+
 bool pool_block(struct fsm *fsm, struct pool *pool, uint32_t i, const struct node *node,
                 const char *reason, const char *detail)
 {
     uint32_t uid = pool->pub.range.first + i;
     bool leaves = node && pool_block_leaves(pool, reason);
-    const struct fsm_blocked *held;
+    struct fsm_blocked *held;
     struct fsm_blocked block = {
         .uid = uid,
         .node = node ? node->pub.name : NULL,
@@ -40,9 +73,13 @@ bool pool_block(struct fsm *fsm, struct pool *pool, uint32_t i, const struct nod
     };
 
     if (pool->blocked[i]) {
-        held = pool_block_passes(reason) ? NULL : find(pool, uid);
+        held = find(pool, uid);
         if (!held || !held->revision)
             return false;
+        if (node && pool_block_passes(reason)) {
+            block_again(fsm, pool, held, node, reason, detail);
+            return false;
+        }
         pool_drop_blocked(fsm, pool, uid);
     }
     pool->blocked[i] = 1;

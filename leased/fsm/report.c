@@ -1,4 +1,5 @@
-/* What nodes say about leases and uids. Each item stands for itself; saying a thing twice changes nothing. */
+/* What nodes say about leases and uids. Each item stands for itself; saying a thing twice changes nothing,
+ * but for a stray under a uid that nobody has: a pass must come after the last time. */
 #include <string.h>
 
 #include "common/mem.h"

@@ -687,6 +687,80 @@ static void node_block_that_would_pass_gives_way_to_one_that_stays(void **state)
     assert_int_equal(kit_counts(&kit).blocked, 1);
 }
 
+/* What one says is over may not end what another has found. */
+static void node_block_that_would_pass_stays_if_there_is_another_finding(void **state)
+{
+    static const struct {
+        const char *node, *reason;
+    } rows[] = {{"n1", "leftover"}, {"n2", "leftover"}, {"n2", "stray"}};
+
+    for (unsigned i = 0; i < 3; i++) {
+        uint32_t uid = KIT_FIRST_UID + i;
+
+        stray("n1", uid);
+        if (strcmp(rows[i].reason, "stray") == 0)
+            stray(rows[i].node, uid);
+        else
+            kit_block(&kit, rows[i].node, uid, rows[i].reason);
+    }
+    kit_block(&kit, "n1", KIT_FIRST_UID + 3, "leftover");
+    stray("n1", KIT_FIRST_UID + 3);
+    assert_int_equal(kit_pool(&kit)->n_blocked, 4);
+    kit_watermarks(&kit);
+    for (uint32_t i = 0; i < 4; i++) {
+        clean("n1", KIT_FIRST_UID + i);
+        clean("n2", KIT_FIRST_UID + i);
+    }
+    assert_int_equal(kit_counts(&kit).blocked, 4);
+    assert_string_equal(kit_pool(&kit)->blocked[2].reason, "stray");
+    assert_string_equal(kit_pool(&kit)->blocked[2].node, "n1");
+    assert_string_equal(kit_pool(&kit)->blocked[2].detail,
+                        "also stray on node n2: process; process");
+    assert_string_equal(kit_pool(&kit)->blocked[3].reason, "leftover");
+    for (uint32_t i = 0; i < 4; i++)
+        assert_int_equal(kit_unblock(&kit, KIT_FIRST_UID + i), FSM_OK);
+}
+
+static void node_that_finds_another_stray_blocks_until_a_pass_after_that(void **state)
+{
+    uint64_t before;
+
+    stray("n1", KIT_FIRST_UID + 5);
+    before = fsm_revision(kit.fsm);
+    stray("n1", KIT_FIRST_UID + 5);
+    assert_int_equal(kit.n_changes, 1);
+    assert_int_equal(kit.changes[0].kind, CHANGE_POOL);
+    kit_watermark(&kit, "n1", before);
+    assert_int_equal(kit_counts(&kit).blocked, 1);
+    kit_watermark(&kit, "n1", before + 1);
+    assert_int_equal(kit_counts(&kit).blocked, 0);
+    /* What it could not remove goes by its word, and not by a pass. */
+    kit_block(&kit, "n1", KIT_FIRST_UID + 5, "leftover");
+    kit_block(&kit, "n1", KIT_FIRST_UID + 5, "leftover");
+    assert_int_equal(kit.n_changes, 0);
+    clean("n1", KIT_FIRST_UID + 5);
+    assert_int_equal(kit_counts(&kit).blocked, 0);
+}
+
+/* It is not counted as one of those that the node cleans up any more. */
+static void node_is_rid_of_what_stays(void **state)
+{
+    struct kit many;
+
+    kit_start(&many, 2 * FSM_NODE_PASSING, 2);
+    many.light = true;
+    for (uint32_t i = 0; i < FSM_NODE_PASSING; i++)
+        kit_report_uid(&many, "n1", kit_node(&many, "n1")->session, KIT_FIRST_UID + i, 0, KIT_STRAY,
+                       "process");
+    kit_block(&many, "n2", KIT_FIRST_UID, "leftover");
+    kit_report_uid(&many, "n1", kit_node(&many, "n1")->session, KIT_FIRST_UID + FSM_NODE_PASSING, 0,
+                   KIT_STRAY, "process");
+    assert_int_equal(kit_counts(&many).blocked, FSM_NODE_PASSING + 1);
+    assert_int_equal(kit_node(&many, "n1")->state, NODE_READY);
+    assert_null(fsm_verify(many.fsm));
+    kit_done(&many);
+}
+
 static void node_block_of_who_is_gone_stays(void **state)
 {
     stray("n2", KIT_FIRST_UID + 5);
@@ -844,6 +918,9 @@ int main(void)
         TEST(node_that_finds_a_stray_under_a_free_uid_blocks_it_until_its_next_pass),
         TEST(node_that_leaves_something_of_a_free_uid_blocks_it_until_it_is_clean),
         TEST(node_block_that_would_pass_gives_way_to_one_that_stays),
+        TEST(node_block_that_would_pass_stays_if_there_is_another_finding),
+        TEST(node_that_finds_another_stray_blocks_until_a_pass_after_that),
+        cmocka_unit_test(node_is_rid_of_what_stays),
         TEST(node_block_of_who_is_gone_stays),
         TEST(node_that_was_lost_and_is_back_looks_again),
         TEST(node_that_cleans_up_is_not_cordoned_for_it),
