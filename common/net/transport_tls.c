@@ -46,7 +46,8 @@ struct tls_stream {
     struct loop_poll *poll;
     struct loop_soon
         *soon; /* tells an end that was found outside of the loop, or while reading was off */
-    bool reading, blocked;
+    bool reading;
+    bool blocked; /* `writable` is owed, also when nothing is left: what is read pushes, too */
     bool fin, fin_sent; /* close_notify said; our direction of the socket ended, too */
     bool clean;         /* the peer said close_notify: it gets ours */
     bool ending;        /* `closed` is to be told with end_r */
@@ -80,10 +81,11 @@ static bool owes(const struct tls_stream *stream)
 static void watch(struct tls_stream *stream)
 {
     bool in = stream->state == CLOSED ? stream->server : stream->reading && !stream->ending;
+    bool out = stream->state != CLOSED && (owes(stream) || stream->blocked);
 
     if (stream->poll)
-        loop_poll_set(stream->poll, (in || stream->state == SHAKING ? POLLIN : 0u) |
-                                        (stream->state != CLOSED && owes(stream) ? POLLOUT : 0u));
+        loop_poll_set(stream->poll,
+                      (in || stream->state == SHAKING ? POLLIN : 0u) | (out ? POLLOUT : 0u));
 }
 
 static void count(struct tls_stream *stream, size_t n)
@@ -300,10 +302,7 @@ static void send_more(struct tls_stream *stream)
         closed(stream, r);
         return;
     }
-    if (owes(stream))
-        return;
-    watch(stream);
-    if (!stream->blocked)
+    if (owes(stream) || !stream->blocked)
         return;
     stream->blocked = false;
     stream->base.events->writable(stream->base.arg);
@@ -319,7 +318,7 @@ static void ready(int fd, unsigned events, void *arg)
         swallow(stream);
         events = 0;
     }
-    if ((events & POLLOUT) && owes(stream))
+    if ((events & POLLOUT) && (owes(stream) || stream->blocked))
         send_more(stream);
     /* POLLERR: reading tells what it is. */
     if (!stream->dead && stream->state != CLOSED && !stream->ending) {
