@@ -135,7 +135,7 @@ int64_t grpc_call_deadline_ms(const struct grpc_call *call);
 const char *grpc_call_metadata(const struct grpc_call *call, const char *key);
 
 /* Queue one message; the bytes are copied. 0; GRPC_FULL (queued all the same); -ENOMEM; -EPIPE the call is over;
- * -EMSGSIZE; -ENOBUFS of a unary call: limits.held_bytes, it is finished. Headers go out with the first. */
+ * -EMSGSIZE; -ENOBUFS of the first of a unary call: limits.held_bytes, it is finished. Headers go out with the first. */
 int grpc_call_send(struct grpc_call *call, const uint8_t *data, size_t len);
 /* The same without the copy: a buffer of grpc_message_new(len), filled by the caller, owned by the call from now on, also
  * when this fails. len may be less than was asked for. NULL: no memory. */

@@ -310,14 +310,16 @@ static void deadline_passed(void *arg)
 
 int grpc_call_send_owned(struct grpc_call *call, uint8_t *message, size_t len)
 {
+    bool first = !call->stream.h2.responded;
     int r = 0;
 
-    /* A stream of answers waits for its reader; the one answer of a call does not. */
+    /* A stream of answers waits for its reader; the one answer of a call does not, and where only one message is asked for
+     * the first may be that one. */
     if (call->finished || call->closed)
         r = -EPIPE;
-    else if (call->events->unary && len > CALL_BYTES && !take(call, len))
+    else if (call->events->unary && first && len > CALL_BYTES && !take(call, len))
         r = -ENOBUFS;
-    else if (!call->stream.h2.responded)
+    else if (first)
         r = respond(call);
     if (r == -ENOBUFS)
         finish_full(call);

@@ -268,6 +268,29 @@ static void peer_that_reads_no_answers_gets_no_more_of_them(void **state)
     kit_done(&kit);
 }
 
+static void peer_that_reads_a_stream_of_answers_gets_all_of_them(void **state)
+{
+    static const uint8_t message[16000];
+    struct grpc_channel *channel;
+    struct answer answer;
+
+    (void)state;
+    init_small();
+    channel = kit_channel(&kit, NULL);
+    kit_start(&kit, channel, "/k/stream", 0, &answer);
+    assert_int_equal(grpc_request_send(answer.grpc, message, 1), 0);
+    grpc_request_half_close(answer.grpc);
+    for (unsigned n = 0; n < 20; n++) {
+        assert_int_equal(grpc_call_send(kit_call(&kit, 1)->grpc, message, sizeof message), 0);
+        kit_until(&kit, answer.n_messages == n + 1);
+    }
+    grpc_call_finish(kit.calls[0].grpc, GRPC_OK, NULL);
+    kit_until(&kit, answer.n_end);
+    assert_int_equal(answer.status, GRPC_OK);
+    kit_close_channel(&kit, channel);
+    kit_done(&kit);
+}
+
 /* ---- connections ---- */
 
 static void oldest_connection_goes_where_that_is_wanted(void **state)
@@ -322,6 +345,7 @@ int main(void)
         cmocka_unit_test(peer_has_so_many_calls_open),
         cmocka_unit_test(peer_holds_what_the_owners_of_its_calls_keep),
         cmocka_unit_test(peer_that_reads_no_answers_gets_no_more_of_them),
+        cmocka_unit_test(peer_that_reads_a_stream_of_answers_gets_all_of_them),
         cmocka_unit_test(oldest_connection_goes_where_that_is_wanted),
         cmocka_unit_test(connection_ends_with_its_life_whatever_it_does),
     };
