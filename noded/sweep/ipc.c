@@ -12,9 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "common/mem.h"
+#include "noded/sweep/inode.h"
 #include "noded/sweep/kinds.h"
 #include "noded/sweep/machine.h"
 #include "noded/sweep/mount_table.h"
@@ -22,21 +24,49 @@
 
 #define SPACES_MAX 65536
 
-static bool space_seen(const struct ipc_spaces *s, uint64_t ino)
+/* Where it stands among those seen, or would. */
+static size_t space_place(const struct ipc_spaces *s, uint64_t ino)
 {
-    for (size_t i = 0; i < s->n_seen; i++)
-        if (s->seen[i] == ino)
-            return true;
-    return false;
+    size_t low = 0, high = s->n_seen;
+
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (s->seen[middle] < ino)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
 }
 
-int ipc_space_add(struct ipc_spaces *s, uint64_t ino)
+static bool space_seen(const struct ipc_spaces *s, uint64_t ino)
 {
+    size_t at = space_place(s, ino);
+
+    return at < s->n_seen && s->seen[at] == ino;
+}
+
+static int space_add(struct ipc_spaces *s, uint64_t ino)
+{
+    size_t at = space_place(s, ino);
     int r = mem_grow(&s->seen, &s->cap_seen, s->n_seen + 1, SPACES_MAX, sizeof(*s->seen));
 
-    if (r == 0)
-        s->seen[s->n_seen++] = ino;
-    return r;
+    if (r < 0)
+        return r;
+    memmove(s->seen + at + 1, s->seen + at, (s->n_seen++ - at) * sizeof(*s->seen));
+    s->seen[at] = ino;
+    return 0;
+}
+
+int ipc_spaces_begin(struct ipc_spaces *s)
+{
+    struct stat st;
+
+    if (stat("/proc/thread-self/ns/ipc", &st) < 0)
+        return -errno;
+    s->dev_major = major(st.st_dev);
+    s->dev_minor = minor(st.st_dev);
+    return space_add(s, st.st_ino);
 }
 
 static void objects_look(struct sweep *sweep)
@@ -57,21 +87,36 @@ static bool space_parse(const char *link, uint64_t *ret_ino)
     return true;
 }
 
+/* What path is, if it is the namespace of that number; -ENOENT it is something else by now; -errno. Not opened before that
+ * is known: a FIFO would hang it. */
+static int space_open(const struct ipc_spaces *s, int dir_fd, const char *path, uint64_t ino)
+{
+    auto_close int pinned = openat(dir_fd, path, O_PATH | O_CLOEXEC);
+    char self[64];
+    struct statx st;
+    int r = pinned < 0 ? -errno : inode_stat(pinned, "", &st);
+
+    if (r < 0)
+        return r;
+    if (st.stx_ino != ino || st.stx_dev_major != s->dev_major || st.stx_dev_minor != s->dev_minor)
+        return -ENOENT;
+    (void)snprintf(self, sizeof(self), "/proc/self/fd/%d", pinned);
+    r = open(self, O_RDONLY | O_CLOEXEC);
+    return r < 0 ? -errno : r;
+}
+
 /* Go into what path is, if it is the namespace of that number, and look. 0; -ENOENT it is another; -errno. */
 static int space_enter(struct sweep *sweep, struct ipc_spaces *s, int dir_fd, const char *path,
                        uint64_t ino)
 {
-    auto_close int fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC);
-    struct stat st;
+    auto_close int fd = space_open(s, dir_fd, path, ino);
 
-    if (fd < 0 || fstat(fd, &st) < 0)
-        return -errno;
-    if (st.st_ino != ino)
-        return -ENOENT;
+    if (fd < 0)
+        return fd;
     if (setns(fd, CLONE_NEWIPC) < 0)
         return -errno;
     objects_look(sweep);
-    return ipc_space_add(s, ino);
+    return space_add(s, ino);
 }
 
 void ipc_descriptor_look(struct sweep *sweep, struct ipc_spaces *s, int dir_fd, const char *name)
@@ -165,11 +210,10 @@ static void spaces_look(struct sweep *sweep, void *arg)
 void sweep_ipc(struct sweep *sweep)
 {
     struct ipc_spaces spaces = {0};
-    struct stat st;
     int r;
 
     objects_look(sweep);
-    r = stat("/proc/thread-self/ns/ipc", &st) < 0 ? -errno : ipc_space_add(&spaces, st.st_ino);
+    r = ipc_spaces_begin(&spaces);
     if (r < 0)
         sweep_failed(sweep, "IPC namespace", r);
     else

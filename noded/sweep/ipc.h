@@ -9,12 +9,13 @@ struct sweep;
 
 /* IPC namespaces that have been looked into. Zero at first; who has it frees seen. */
 struct ipc_spaces {
-    uint64_t *seen; /* inodes */
+    uint32_t dev_major, dev_minor; /* the file system of namespaces */
+    uint64_t *seen;                /* inodes, ascending */
     size_t n_seen, cap_seen;
 };
 
-/* 0 it counts as seen now; -errno. */
-int ipc_space_add(struct ipc_spaces *spaces, uint64_t ino);
+/* The one that the calling thread is in counts as seen. 0; -errno. */
+int ipc_spaces_begin(struct ipc_spaces *spaces);
 
 /* Name below dir_fd is a link to a namespace: look into it, if it is one of IPC and not seen yet. The thread stays in there.
  * What fails is reported. */

@@ -61,33 +61,41 @@ static bool line_parse(char *line, struct mount_entry *ret)
     return true;
 }
 
-int mount_table_each(struct sweep *sweep, mount_fn fn, void *arg)
+static int table_read(struct sweep *sweep, const char *path, mount_fn fn, void *arg)
 {
     auto_free char *line = NULL;
-    auto_fclose FILE *file = NULL;
-    char path[4096];
+    auto_fclose FILE *file = fopen(path, "re");
     size_t cap = 0;
-    int r = 0;
+
+    if (!file)
+        return -errno;
+    while (getline(&line, &cap, file) > 0) {
+        struct mount_entry entry;
+        if (!line_parse(line, &entry))
+            return -EBADMSG;
+        fn(sweep, &entry, arg);
+    }
+    return ferror(file) ? -EIO : 0;
+}
+
+int mount_table_each(struct sweep *sweep, mount_fn fn, void *arg)
+{
+    char path[4096];
+    int r;
 
     (void)snprintf(path, sizeof(path), "%s/thread-self/mountinfo", sweep->places->proc);
-    file = fopen(path, "re");
-    if (!file) {
-        r = -errno;
-        sweep_failed(sweep, path, r);
-        return r;
-    }
-    while (r == 0 && getline(&line, &cap, file) > 0) {
-        struct mount_entry entry;
-        if (line_parse(line, &entry))
-            fn(sweep, &entry, arg);
-        else
-            r = -EBADMSG;
-    }
-    if (r == 0 && ferror(file))
-        r = -EIO;
+    r = table_read(sweep, path, fn, arg);
     if (r < 0)
         sweep_failed(sweep, path, r);
     return r;
+}
+
+int mount_table_of(struct sweep *sweep, pid_t pid, mount_fn fn, void *arg)
+{
+    char path[4096];
+
+    (void)snprintf(path, sizeof(path), "%s/%d/mountinfo", sweep->places->proc, pid);
+    return table_read(sweep, path, fn, arg);
 }
 
 static bool listed(const char *const *list, size_t n, const char *type)

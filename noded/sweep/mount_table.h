@@ -3,6 +3,7 @@
 #define XCE_NODED_SWEEP_MOUNT_TABLE_H
 
 #include <stdint.h>
+#include <sys/types.h>
 
 struct sweep;
 
@@ -27,6 +28,9 @@ typedef void (*mount_fn)(struct sweep *sweep, const struct mount_entry *entry, v
 
 /* Call fn for every mount, parents before what was mounted on them. 0; -errno, which has been reported. */
 int mount_table_each(struct sweep *sweep, mount_fn fn, void *arg);
+
+/* The same of a process's namespace, as far as its root lets it see that. 0; -errno, not reported: it may have ended. */
+int mount_table_of(struct sweep *sweep, pid_t pid, mount_fn fn, void *arg);
 
 enum mount_class mount_classify(const struct sweep *sweep, const struct mount_entry *entry);
 

@@ -2,7 +2,8 @@
  *
  * A file may have been given to a process of somebody else (SCM_RIGHTS), who outlives the lease. It has no name any more, or
  * never had one (O_TMPFILE, memfd_create), but whoever has it open may give it one, with its owner and its set-user-ID bit,
- * when the uid is another's. It is given to root, as it is: who has it open goes on with it.
+ * when the uid is another's. It is given to root, as it is: who has it open goes on with it. One that a server answers for
+ * is a finding as long as it is open.
  *
  * Not seen is what no process has open: on its way between two sockets, registered with io_uring, or only mapped; from a mapping
  * nobody but root gets back to the file. */
@@ -10,24 +11,28 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/kcmp.h>
+#include <linux/memfd.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "common/err.h"
 #include "common/mem.h"
 #include "noded/sweep/inode.h"
 #include "noded/sweep/ipc.h"
 #include "noded/sweep/kinds.h"
 #include "noded/sweep/machine.h"
+#include "noded/sweep/mount_table.h"
 #include "noded/sweep/proc.h"
 #include "noded/sweep/uids.h"
 
 struct open_walk {
     struct sweep *sweep;
     int proc_fd;
-    uint32_t ns_major, ns_minor; /* the file system of namespaces */
     struct ipc_spaces spaces;
     pid_t pid; /* being looked at */
 };
@@ -53,9 +58,60 @@ static bool is_same(const struct statx *a, const struct statx *b)
            a->stx_dev_minor == b->stx_dev_minor;
 }
 
-/* 0; -ENOENT it is not open there any more, or not of a wanted id; -errno. */
-static int disown(struct sweep *sweep, int dir_fd, const char *name, const struct statx *st)
+/* ---- whether the kernel alone answers for a file ---- */
+
+struct mount_asked {
+    uint64_t id;
+    bool machines; /* its table, not that of a process */
+    bool local;
+};
+
+static void mount_compare(struct sweep *sweep, const struct mount_entry *entry, void *arg)
 {
+    struct mount_asked *asked = arg;
+    enum mount_class class;
+
+    if (entry->id != asked->id)
+        return;
+    class = mount_classify(sweep, entry);
+    /* The machine's own root, of whatever type: with it hangs everything. */
+    asked->local = class == MOUNT_LOCAL || class == MOUNT_EMPTY ||
+                   (asked->machines && strcmp(entry->path, "/") == 0);
+}
+
+/* What memfd_create() made lies in no mount that a table shows. */
+static bool is_of_memory(const struct statx *st)
+{
+    static const unsigned flags[] = {0, MFD_HUGETLB, MFD_HUGETLB | MFD_HUGE_2MB,
+                                     MFD_HUGETLB | MFD_HUGE_1GB};
+    bool is = false;
+
+    for (size_t i = 0; !is && i < ARRAY_LEN(flags); i++) {
+        auto_close int fd = memfd_create("xce", MFD_CLOEXEC | flags[i]);
+        struct statx memory;
+        is = fd >= 0 && inode_stat(fd, "", &memory) == 0 &&
+             memory.stx_dev_major == st->stx_dev_major && memory.stx_dev_minor == st->stx_dev_minor;
+    }
+    return is;
+}
+
+/* To change one that a server answers for may hang for ever. st is of what is pinned, so that its mount keeps its number. */
+static bool is_local(struct open_walk *w, const struct statx *st)
+{
+    struct mount_asked asked = {.id = st->stx_mnt_id, .machines = true};
+
+    if (is_of_memory(st) || (mount_table_each(w->sweep, mount_compare, &asked) == 0 && asked.local))
+        return true;
+    asked.machines = false;
+    return mount_table_of(w->sweep, w->pid, mount_compare, &asked) == 0 && asked.local;
+}
+
+/* ---- one descriptor ---- */
+
+/* 0; -ENOENT it is not open there any more, or not of a wanted id; -EREMOTE a server answers for it; -errno. */
+static int disown(struct open_walk *w, int dir_fd, const char *name, const struct statx *st)
+{
+    struct sweep *sweep = w->sweep;
     auto_close int fd = openat(dir_fd, name, O_PATH | O_CLOEXEC);
     struct statx now;
     int r = fd < 0 ? -errno : inode_stat(fd, "", &now);
@@ -64,13 +120,15 @@ static int disown(struct sweep *sweep, int dir_fd, const char *name, const struc
         return r;
     if (!is_same(st, &now) || !inode_wanted(sweep, now.stx_uid, now.stx_gid))
         return -ENOENT;
+    if (!is_local(w, &now))
+        return -EREMOTE;
     return inode_disown(fd, !sweep_wants(sweep, now.stx_uid));
 }
 
 static void unlinked_end(struct open_walk *w, int dir_fd, const char *name, const struct statx *st)
 {
     uint32_t uid = inode_wanted(w->sweep, st->stx_uid, st->stx_gid);
-    int r = w->sweep->remove ? disown(w->sweep, dir_fd, name, st) : 0;
+    int r = w->sweep->remove ? disown(w, dir_fd, name, st) : 0;
     char shown[64];
 
     (void)snprintf(shown, sizeof(shown), "%s of pid %d", name, w->pid);
@@ -91,7 +149,7 @@ static void target_look(struct open_walk *w, int dir_fd, const char *name)
     if (r < 0) {
         if (!is_passed_over(-r))
             sweep_failed(w->sweep, "an open file", r);
-    } else if (st.stx_dev_major == w->ns_major && st.stx_dev_minor == w->ns_minor) {
+    } else if (st.stx_dev_major == w->spaces.dev_major && st.stx_dev_minor == w->spaces.dev_minor) {
         ipc_descriptor_look(w->sweep, &w->spaces, dir_fd, name);
     } else if (st.stx_nlink == 0 && inode_wanted(w->sweep, st.stx_uid, st.stx_gid)) {
         unlinked_end(w, dir_fd, name, &st);
@@ -189,17 +247,11 @@ static void all_look(struct sweep *sweep, void *arg)
 void sweep_open_files(struct sweep *sweep)
 {
     struct open_walk w = {.sweep = sweep};
-    struct statx st;
     int r;
 
     if (sweep_goes_on(sweep))
         return;
-    r = target_stat(AT_FDCWD, "/proc/thread-self/ns/ipc", &st);
-    if (r == 0) {
-        w.ns_major = st.stx_dev_major;
-        w.ns_minor = st.stx_dev_minor;
-        r = ipc_space_add(&w.spaces, st.stx_ino);
-    }
+    r = ipc_spaces_begin(&w.spaces);
     if (r < 0)
         sweep_failed(sweep, "open files", r);
     else

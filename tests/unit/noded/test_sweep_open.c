@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fuse.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -288,6 +289,107 @@ static void open_ipc_namespaces_are_looked_into(void **state)
     keeper_end(pid);
 }
 
+/* What the same number leads to changes all the while: a namespace, a FIFO that nobody writes to. */
+static void become_flipper(uint32_t uid)
+{
+    char path[128];
+    int fifo;
+
+    become_namespace_keeper(uid);
+    (void)snprintf(path, sizeof(path), "%s/fifo", dir);
+    die_unless(mkfifo(path, 0600) == 0);
+    fifo = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    die_unless(fifo >= 0 && fifo < KEPT && dup2(KEPT, KEPT + 1) == KEPT + 1);
+    fixture_ready();
+    for (;;)
+        die_unless(dup2(fifo, KEPT) == KEPT && dup2(KEPT + 1, KEPT) == KEPT);
+}
+
+static void open_fifos_in_place_of_namespaces_do_not_hang_it(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    pid_t pid;
+
+    dir = f->dir;
+    f->places.roots = f->none;
+    pid = fixture_plant(become_flipper, f->uids[0]);
+    (void)alarm(120); /* hanging, it would be for ever */
+    for (int i = 0; i < 50; i++)
+        sweep_run(&f->sweep, SWEEP_LYING);
+    (void)alarm(0);
+    fixture_assert_clean(f);
+    keeper_end(pid);
+}
+
+/* ---- a FUSE file system that says whose its file is, and never another word ---- */
+
+static void fuse_answer(int fuse_fd, uint64_t unique, const void *body, size_t len)
+{
+    char answer[512];
+    struct fuse_out_header head = {.len = (uint32_t)(sizeof(head) + len), .unique = unique};
+
+    memcpy(answer, &head, sizeof(head));
+    memcpy(answer + sizeof(head), body, len);
+    die_unless(write(fuse_fd, answer, head.len) == (ssize_t)head.len);
+}
+
+static void *fuse_serve(void *arg)
+{
+    static char request[1 << 20];
+    const struct fuse_in_header *head = (const void *)request;
+    const uint32_t *served = arg;
+    struct fuse_init_out init = {
+        .major = FUSE_KERNEL_VERSION, .minor = FUSE_KERNEL_MINOR_VERSION, .max_write = 4096};
+    struct fuse_entry_out entry = {.nodeid = 2, .entry_valid = 1000, .attr_valid = 1000};
+
+    entry.attr = (struct fuse_attr){
+        .ino = 2, .mode = S_IFREG | 0600, .uid = served[1], .gid = served[1], .blksize = 4096};
+    while (read((int)served[0], request, sizeof(request)) > 0) {
+        if (head->opcode == FUSE_INIT)
+            fuse_answer((int)served[0], head->unique, &init, sizeof(init));
+        else if (head->opcode == FUSE_LOOKUP)
+            fuse_answer((int)served[0], head->unique, &entry, sizeof(entry));
+    }
+    return NULL;
+}
+
+static void become_served_keeper(uint32_t uid)
+{
+    static uint32_t served[2];
+    int fuse_fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+    char options[128];
+    pthread_t thread;
+
+    die_unless(fuse_fd >= 0 && unshare(CLONE_NEWNS) == 0);
+    die_unless(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0);
+    (void)snprintf(options, sizeof(options),
+                   "fd=%d,rootmode=40000,user_id=0,group_id=0,allow_other", fuse_fd);
+    die_unless(mount("never", dir, "fuse.never", 0, options) == 0);
+    served[0] = (uint32_t)fuse_fd;
+    served[1] = uid;
+    die_unless(pthread_create(&thread, NULL, fuse_serve, served) == 0);
+    (void)snprintf(options, sizeof(options), "%s/file", dir);
+    keep(open(options, O_PATH | O_CLOEXEC), KEPT);
+}
+
+static void open_files_of_a_server_that_is_dead_are_dirty(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    pid_t pid;
+
+    if (access("/dev/fuse", R_OK) < 0)
+        skip(); /* a kernel without FUSE */
+    dir = f->dir;
+    f->places.roots = f->none;
+    pid = fixture_plant(become_served_keeper, f->uids[0]);
+    (void)alarm(60);
+    assert_found(f, REASON_OPEN_FILE);
+    (void)alarm(0);
+    keeper_end(pid);
+    sweep_run(&f->sweep, SWEEP_LYING);
+    fixture_assert_clean(f);
+}
+
 int main(void)
 {
 #define SWEEP_TEST(fn) cmocka_unit_test_setup_teardown(fn, fixture_setup, fixture_teardown)
@@ -299,6 +401,8 @@ int main(void)
         SWEEP_TEST(open_programs_are_seen),
         SWEEP_TEST(open_files_that_can_not_be_taken_away_are_dirty),
         SWEEP_TEST(open_ipc_namespaces_are_looked_into),
+        SWEEP_TEST(open_fifos_in_place_of_namespaces_do_not_hang_it),
+        SWEEP_TEST(open_files_of_a_server_that_is_dead_are_dirty),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
