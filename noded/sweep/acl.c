@@ -1,12 +1,18 @@
 #include "noded/sweep/acl.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/xattr.h>
 
 #include "common/le.h"
+#include "common/mem.h"
+#include "noded/sweep/inode.h"
 #include "noded/sweep/sweep.h"
 
+#define ACCESS        "system.posix_acl_access"
 #define ACL_XATTR_FEW 128 /* the list of most files that have one */
 
 #define ACL_VERSION   2
@@ -36,38 +42,73 @@ size_t acl_strip(const struct sweep *sweep, uint8_t *value, size_t *len, uint32_
     return stripped;
 }
 
+typedef ssize_t (*attribute_fn)(const char *path, const char *attribute, void *value, size_t len);
+
 /* Its length; -1 with errno. The kernel makes itself a buffer as large as ours for each call, so ours is small at first:
  * nearly every file has no list. */
-static ssize_t attribute_get(const char *path, const char *attribute, uint8_t value[ACL_XATTR_MAX])
+static ssize_t attribute_get(attribute_fn get, const char *path, const char *attribute,
+                             uint8_t value[ACL_XATTR_MAX])
 {
-    ssize_t n = lgetxattr(path, attribute, value, ACL_XATTR_FEW);
+    ssize_t n = get(path, attribute, value, ACL_XATTR_FEW);
 
-    return n < 0 && errno == ERANGE ? lgetxattr(path, attribute, value, ACL_XATTR_MAX) : n;
+    return n < 0 && errno == ERANGE ? get(path, attribute, value, ACL_XATTR_MAX) : n;
 }
 
-static void attribute_sweep(struct sweep *sweep, const char *path, const char *attribute,
-                            const char *shown)
+/* Whether there is something to be taken out; then value is what to leave. n as attribute_get gives it. */
+static bool value_look(struct sweep *sweep, ssize_t n, uint8_t *value, size_t *ret_len,
+                       const char *shown)
 {
-    uint8_t value[ACL_XATTR_MAX];
-    ssize_t n = attribute_get(path, attribute, value);
-    size_t len = n < 0 ? 0 : (size_t)n;
     uint32_t uid = 0;
 
     if (n < 0) {
         if (errno != ENODATA && errno != EOPNOTSUPP && errno != ENOENT && errno != ENOTDIR)
             sweep_failed(sweep, "access control list", errno);
-        return;
+        return false;
     }
-    if (acl_strip(sweep, value, &len, &uid) == 0)
-        return;
+    *ret_len = (size_t)n;
+    if (acl_strip(sweep, value, ret_len, &uid) == 0)
+        return false;
     sweep_found(sweep, uid, REASON_FILE, "access control list of %s", shown);
-    if (sweep->remove && lsetxattr(path, attribute, value, len, XATTR_REPLACE) == 0)
+    return sweep->remove;
+}
+
+static void folder_look(struct sweep *sweep, const char *attribute, const char *shown)
+{
+    uint8_t value[ACL_XATTR_MAX];
+    size_t len;
+
+    if (value_look(sweep, attribute_get(lgetxattr, ".", attribute, value), value, &len, shown) &&
+        lsetxattr(".", attribute, value, len, XATTR_REPLACE) == 0)
         sweep_removed(sweep);
 }
 
-void acl_sweep(struct sweep *sweep, const char *path, const char *shown, bool folder)
+void acl_sweep_folder(struct sweep *sweep, const char *shown)
 {
-    attribute_sweep(sweep, path, "system.posix_acl_access", shown);
-    if (folder)
-        attribute_sweep(sweep, path, "system.posix_acl_default", shown);
+    folder_look(sweep, ACCESS, shown);
+    folder_look(sweep, "system.posix_acl_default", shown);
+}
+
+static void pinned_look(struct sweep *sweep, int fd, const char *shown)
+{
+    uint8_t value[ACL_XATTR_MAX];
+    char path[64];
+    size_t len;
+
+    (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd); /* none of O_PATH is taken itself */
+    if (value_look(sweep, attribute_get(getxattr, path, ACCESS, value), value, &len, shown) &&
+        setxattr(path, ACCESS, value, len, XATTR_REPLACE) == 0)
+        sweep_removed(sweep);
+}
+
+/* By name at first, which costs the least; of the few that have a list with a wanted id once more, pinned. */
+void acl_sweep_file(struct sweep *sweep, const char *name, const struct statx *st)
+{
+    uint8_t value[ACL_XATTR_MAX];
+    size_t len;
+
+    if (value_look(sweep, attribute_get(lgetxattr, name, ACCESS, value), value, &len, name)) {
+        auto_close int fd = inode_pin(AT_FDCWD, name, st);
+        if (fd >= 0)
+            pinned_look(sweep, fd, name);
+    }
 }

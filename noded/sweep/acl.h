@@ -2,10 +2,10 @@
 #ifndef XCE_NODED_SWEEP_ACL_H
 #define XCE_NODED_SWEEP_ACL_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+struct statx;
 struct sweep;
 
 #define ACL_XATTR_MAX 65536
@@ -14,7 +14,11 @@ struct sweep;
  * How many went; *ret_uid the first of them, *len the new length. 0 also for what is no such value. */
 size_t acl_strip(const struct sweep *sweep, uint8_t *value, size_t *len, uint32_t *ret_uid);
 
-/* Report, and if so told remove, the entries of a file's ACLs. path is not followed if it ends in a symlink. */
-void acl_sweep(struct sweep *sweep, const char *path, const char *shown, bool folder);
+/* Report, and if so told remove, the entries of the access lists of the folder that the thread is in. */
+void acl_sweep_folder(struct sweep *sweep, const char *shown);
+
+/* The same of a file in that folder; st is what was seen of it. Name may be another file by now: none but that of st is
+ * changed. It must lead to no file system of a server, where a look could hang. */
+void acl_sweep_file(struct sweep *sweep, const char *name, const struct statx *st);
 
 #endif

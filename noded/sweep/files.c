@@ -7,8 +7,8 @@
  *     walk the root itself, bare now
  *     unmount what holds the root, and begin again with what that hid at the same path, up to the machine's own root
  *
- * What is mounted meanwhile appears in the copy and is met by a walk, or by the next turn. A file system that a server
- * answers for is never touched, since that may hang for ever: it is a finding as long as it is there. */
+ * What is mounted meanwhile is not in the copy, so no name in it leads to what was not there at first. A file system that a
+ * server answers for is never touched, since that may hang for ever: it is a finding as long as it is there. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -203,7 +203,7 @@ static bool mount_walk(struct sweep *sweep, const struct root *root, const struc
     int r = top < 0 ? -errno : inode_stat(top, "", &st);
 
     if (r < 0 || st.stx_mnt_id != b->id)
-        return false; /* unmounted, moved, or covered meanwhile: the next turn tells */
+        return false; /* a folder on the way has been moved meanwhile: the next turn tells */
     if (!S_ISDIR(st.stx_mode)) {
         mounted_file_look(sweep, b, &st);
         return true;

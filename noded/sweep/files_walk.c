@@ -25,6 +25,7 @@
 #define ENTRIES_LEN 4096
 #define LINKED_MAX  4096
 #define AGAIN_MAX   4096
+#define MOVED_MAX   16 /* walks of one tree for what was moved up */
 
 struct file_walk {
     struct sweep *sweep;
@@ -34,7 +35,7 @@ struct file_walk {
     struct aside aside;     /* folders to be walked as roots of their own */
     int linked[LINKED_MAX]; /* removed here, but they had other links */
     size_t n_linked, linked_max;
-    unsigned n_again;
+    unsigned n_again, n_moved;
     bool left;    /* there was no place among linked: it is left to another walk */
     bool moved;   /* something into the top, in this walk of it */
     bool crossed; /* an entry on another mount was met */
@@ -82,10 +83,10 @@ static bool is_covered(const struct file_walk *w, const struct statx *st)
     return false;
 }
 
-/* The inode as root's: nothing of the uid is left of it. */
+/* The inode as root's: nothing of the uid is left of it. fd: negative errno, it could not be had. */
 static void disowned(struct sweep *s, int fd, const char *name, uint32_t uid, bool group_only)
 {
-    int r = inode_disown(fd, group_only);
+    int r = fd < 0 ? fd : inode_disown(fd, group_only);
 
     if (r < 0) {
         inode_kept(s, uid, REASON_FILE, name, r);
@@ -105,6 +106,8 @@ static void folder_too_deep(struct file_walk *w, int dir_fd, const char *name, i
 
     if (wanted && w->sweep->remove && folder_move_up(w, dir_fd, name)) {
         w->moved = true;
+        /* The top may have been walked for the last time: then the next round finds it there. */
+        sweep_found(w->sweep, uid, REASON_FILE, "%s", name);
         sweep_removed(w->sweep);
         (void)close(fd);
         return;
@@ -142,6 +145,17 @@ static void folder_end(struct file_walk *w, int dir_fd, const char *name, int fd
     sweep_removed(s);
 }
 
+/* Access lists are looked at from within the folder: a way through /proc costs as much as all the rest of the look. */
+static bool folder_enter(struct file_walk *w, int fd, const char *shown)
+{
+    if (w->here != fd && fchdir(fd) < 0) {
+        sweep_failed(w->sweep, shown, errno);
+        return false;
+    }
+    w->here = fd;
+    return true;
+}
+
 static void folder_sweep(struct file_walk *w, int dir_fd, const char *name, int depth)
 {
     struct statx st;
@@ -156,13 +170,18 @@ static void folder_sweep(struct file_walk *w, int dir_fd, const char *name, int 
     r = inode_stat(fd, "", &st);
     if (r < 0) {
         sweep_failed(w->sweep, name, r);
-    } else if (depth + 1 >= DEPTH_MAX) {
+        (void)close(fd);
+        return;
+    }
+    if (w->tree->acls && folder_enter(w, fd, name))
+        acl_sweep_folder(w->sweep, name);
+    if (depth + 1 >= DEPTH_MAX) {
+        w->here = -1; /* the number of fd may soon be that of another folder */
         folder_too_deep(w, dir_fd, name, fd, &st);
         return;
-    } else {
-        walk_folder(w, fd, depth + 1);
-        folder_end(w, dir_fd, name, fd, &st);
     }
+    walk_folder(w, fd, depth + 1);
+    folder_end(w, dir_fd, name, fd, &st);
     (void)close(fd);
 }
 
@@ -171,7 +190,7 @@ static void file_sweep(struct file_walk *w, int dir_fd, const char *name, const 
     int fd = -1;
 
     if (w->sweep->remove && is_covered(w, st)) {
-        auto_close int pinned = openat(dir_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+        auto_close int pinned = inode_pin(dir_fd, name, st);
         disowned(w->sweep, pinned, name, inode_wanted(w->sweep, st->stx_uid, st->stx_gid),
                  !sweep_wants(w->sweep, st->stx_uid));
         return;
@@ -184,17 +203,6 @@ static void file_sweep(struct file_walk *w, int dir_fd, const char *name, const 
     inode_sweep(w->sweep, dir_fd, name, st, REASON_FILE, w->n_linked < w->linked_max ? &fd : NULL);
     if (fd >= 0)
         w->linked[w->n_linked++] = fd;
-}
-
-/* From within the folder: a way through /proc costs as much as all the rest of the look. */
-static void entry_acl(struct file_walk *w, int dir_fd, const char *name, bool folder)
-{
-    if (w->here != dir_fd && fchdir(dir_fd) < 0) {
-        sweep_failed(w->sweep, name, errno);
-        return;
-    }
-    w->here = dir_fd;
-    acl_sweep(w->sweep, name, name, folder);
 }
 
 static void entry_sweep(struct file_walk *w, int dir_fd, const char *name, int depth)
@@ -213,13 +221,15 @@ static void entry_sweep(struct file_walk *w, int dir_fd, const char *name, int d
         w->crossed = true;
         return;
     }
-    if (S_ISDIR(st.stx_mode))
+    if (S_ISDIR(st.stx_mode)) {
         folder_sweep(w, dir_fd, name, depth);
-    else if (uid)
+        return;
+    }
+    if (uid)
         file_sweep(w, dir_fd, name, &st);
     /* What is gone by now has no list either. */
-    if (w->tree->acls && !S_ISLNK(st.stx_mode))
-        entry_acl(w, dir_fd, name, S_ISDIR(st.stx_mode));
+    if (w->tree->acls && !S_ISLNK(st.stx_mode) && folder_enter(w, dir_fd, name))
+        acl_sweep_file(w->sweep, name, &st);
 }
 
 static void walk_folder(struct file_walk *w, int fd, int depth)
@@ -229,6 +239,7 @@ static void walk_folder(struct file_walk *w, int fd, int depth)
 
     if (!entries) {
         sweep_failed(w->sweep, "files", ENOMEM);
+        w->here = -1;
         return;
     }
     while ((n = getdents64(fd, entries, ENTRIES_LEN)) > 0) {
@@ -272,8 +283,8 @@ static int top_look(struct file_walk *w)
     uid = inode_wanted(w->sweep, st.stx_uid, st.stx_gid);
     if (uid && st.stx_nlink > 0)
         sweep_found(w->sweep, uid, w->tree->reason, "%s", w->tree->shown);
-    if (w->tree->acls)
-        entry_acl(w, w->tree->fd, ".", true);
+    if (w->tree->acls && folder_enter(w, w->tree->fd, w->tree->shown))
+        acl_sweep_folder(w->sweep, w->tree->shown);
     return 0;
 }
 
@@ -287,9 +298,11 @@ static size_t linked_limit(void)
     return limit.rlim_cur / 8;
 }
 
-/* Again as long as something has come up, or has been left. */
+/* Again as long as something has been left, or has come up: that not for ever, as somebody could put it back each time. */
 static void walk_top(struct file_walk *w, int fd)
 {
+    bool again;
+
     do {
         w->moved = w->left = false;
         (void)lseek(fd, 0, SEEK_SET);
@@ -298,7 +311,8 @@ static void walk_top(struct file_walk *w, int fd)
             linked_end(w);
             w->n_again++;
         }
-    } while (w->moved || w->left);
+        again = w->moved && fd == w->tree->fd && ++w->n_moved < MOVED_MAX;
+    } while (again || w->left);
 }
 
 bool files_walk(const struct files_tree *tree)

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
+#include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -71,26 +72,42 @@ int inode_unlink(const struct sweep *sweep, int dir_fd, const char *name, bool d
     }
 }
 
-int inode_disown(int fd, bool keep_uid)
+int inode_pin(int dir_fd, const char *name, const struct statx *st)
 {
-    return fchownat(fd, "", keep_uid ? (uid_t)-1 : 0, 0, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0
-               ? -errno
-               : 0;
-}
-
-/* Pin what name is now; -ENOENT if it is not the inode of st any more. */
-static int inode_pin(int dir_fd, const char *name, const struct statx *st)
-{
-    int fd = openat(dir_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    auto_close int fd = openat(dir_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
     struct statx now;
 
     if (fd < 0)
         return -errno;
-    if (inode_stat(fd, "", &now) == 0 && now.stx_ino == st->stx_ino && now.stx_uid == st->stx_uid &&
-        now.stx_gid == st->stx_gid && now.stx_mnt_id == st->stx_mnt_id)
-        return fd;
-    (void)close(fd);
-    return -ENOENT;
+    if (inode_stat(fd, "", &now) < 0 || now.stx_ino != st->stx_ino ||
+        now.stx_dev_major != st->stx_dev_major || now.stx_dev_minor != st->stx_dev_minor ||
+        now.stx_mnt_id != st->stx_mnt_id || now.stx_uid != st->stx_uid ||
+        now.stx_gid != st->stx_gid)
+        return -ENOENT;
+    return mem_take_fd(&fd);
+}
+
+/* What a change of owner takes from a file alone. Not before it: the former owner could change that back. */
+static int folder_mode_reduce(int fd, bool keep_uid)
+{
+    char path[64];
+    struct stat st;
+
+    if (fstat(fd, &st) < 0)
+        return -errno;
+    if (!S_ISDIR(st.st_mode))
+        return 0;
+    (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd); /* fchmod takes none of O_PATH */
+    return chmod(path, st.st_mode & (keep_uid ? 01777 : 0755)) < 0 ? -errno : 0;
+}
+
+int inode_disown(int fd, bool keep_uid)
+{
+    uid_t uid = keep_uid ? (uid_t)-1 : 0;
+
+    return fchownat(fd, "", uid, 0, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0
+               ? -errno
+               : folder_mode_reduce(fd, keep_uid);
 }
 
 void inode_kept(struct sweep *sweep, uint32_t uid, enum reason reason, const char *name, int r)

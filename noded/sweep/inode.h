@@ -24,8 +24,11 @@ int inode_unlink(const struct sweep *sweep, int dir_fd, const char *name, bool d
 /* Report what could not be removed. r = why. */
 void inode_kept(struct sweep *sweep, uint32_t uid, enum reason reason, const char *name, int r);
 
-/* Give the pinned inode to root:root, so that it is no remnant any more; set-id bits go. keep_uid: only the group.
- * 0; -errno. */
+/* Pin (O_PATH) what name is now. The descriptor; -ENOENT if it is not the inode of st any more; -errno. */
+int inode_pin(int dir_fd, const char *name, const struct statx *st);
+
+/* Give the pinned inode to root:root, so that it is no remnant any more; set-id bits go, also those of a folder, and of a
+ * folder that was the uid's the right of others to write. keep_uid: only the group. 0; -errno. */
 int inode_disown(int fd, bool keep_uid);
 
 /* A file that is wanted: report it, and if so told remove it. A link of it may be left elsewhere: if *ret_fd is asked for

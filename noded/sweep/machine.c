@@ -38,11 +38,13 @@ static int enter(const char *namespace)
     return unshare(CLONE_FS) < 0 || setns(there, CLONE_NEWNS) < 0 ? -errno : 0;
 }
 
-/* Slaves, so that nothing done here reaches the machine: not before that has been made sure is anything unmounted. */
+/* Private, so that nothing done here reaches the machine (not before that has been made sure is anything unmounted), and
+ * nothing that anybody mounts out there can stand in the way of a path here. */
 static int leave_for_a_copy(void)
 {
-    return unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0 ? -errno
-                                                                                           : 0;
+    return unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0
+               ? -errno
+               : 0;
 }
 
 static void *visit_run(void *arg)

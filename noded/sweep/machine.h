@@ -8,7 +8,7 @@ struct sweep;
 
 /* Run fn(sweep, arg) there, in a thread of its own that does not come back from there, and wait for it. What fails is
  * reported. copy: in a copy of that namespace, which goes with the thread. What is unmounted in it stays mounted everywhere
- * else; what the machine mounts or unmounts meanwhile comes and goes in the copy, too. */
+ * else; what the machine mounts or unmounts meanwhile does not reach the copy. */
 void machine_run(struct sweep *sweep, bool copy, void (*fn)(struct sweep *sweep, void *arg),
                  void *arg);
 

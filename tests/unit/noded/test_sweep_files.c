@@ -1,6 +1,7 @@
 /* Really planted files: odd names, links, flags, depth, other people's things in between. */
 #include "tests/unit/noded/sweep_fixture.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
@@ -94,6 +95,32 @@ static void files_folder_that_holds_others_goes_to_root(void **state)
     assert_int_equal(stat(fixture_in(f, "mine"), &st), 0);
     assert_int_equal(st.st_uid, 0);
     assert_int_equal(st.st_gid, 0);
+}
+
+static mode_t mode_of(const struct fixture *f, const char *name)
+{
+    struct stat st;
+
+    assert_return_code(stat(fixture_in(f, name), &st), errno);
+    return st.st_mode & 07777;
+}
+
+/* What root then has lends nobody the group root, and lets nobody in who was not let in before. */
+static void files_folder_that_goes_to_root_lends_no_right(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    uint32_t u = f->uids[0], other = f->uids[1];
+
+    fixture_folder(fixture_in(f, "open"), u, u, 07777);
+    fixture_file(fixture_in(f, "open/theirs"), other, other, 0644);
+    fixture_folder(fixture_in(f, "closed"), u, u, 02700);
+    fixture_file(fixture_in(f, "closed/theirs"), other, other, 0644);
+    fixture_folder(fixture_in(f, "group"), other, u, 03775);
+    sweep_it(f);
+    fixture_assert_clean(f);
+    assert_int_equal(mode_of(f, "open"), 0755);
+    assert_int_equal(mode_of(f, "closed"), 0700);
+    assert_int_equal(mode_of(f, "group"), 01775);
 }
 
 static void files_of_the_group_alone_lose_it(void **state)
@@ -298,6 +325,93 @@ static void deep_folders_of_others_lose_the_group(void **state)
     deep_end(f);
 }
 
+/* What deep() has made there. */
+static int deep_open(const char *at, int depth)
+{
+    int fd = open(at, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    for (int i = 0; i < depth; i++) {
+        int below = openat(fd, "d", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+        assert_return_code(below, errno);
+        (void)close(fd);
+        fd = below;
+    }
+    return fd;
+}
+
+static void move(int from_fd, const char *from, int to_fd, const char *to)
+{
+    assert_return_code(renameat(from_fd, from, to_fd, to), errno);
+}
+
+/* The walk of what was put aside brings up a folder, to be met from the top, which has been walked by then. */
+static void files_brought_up_from_deep_folders_of_others_are_removed(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    struct stat st;
+    int fd;
+
+    fixture_folder(fixture_in(f, "own"), f->uids[0], f->uids[0], 0700);
+    fixture_file(fixture_in(f, "own/file"), f->uids[0], f->uids[0], 0600);
+    deep(f->dir, 256 + 255, f->uids[1], f->uids[1], f->uids[1]);
+    fd = deep_open(f->dir, 256 + 255);
+    move(AT_FDCWD, fixture_in(f, "own"), fd, "own");
+    (void)close(fd);
+    sweep_it(f);
+    fixture_assert_clean(f);
+    deep_end(f);
+    assert_int_equal(stat(f->dir, &st), 0);
+    assert_int_equal(st.st_nlink, 2);
+}
+
+/* Somebody who puts a folder back where it was as often as it is brought up. */
+struct put_back {
+    struct fixture *f;
+    int top_fd, deep_fd; /* of the mount that the test sees; the walk has a copy of it */
+    unsigned n;
+};
+
+static bool put_back_has(uint32_t id, void *arg)
+{
+    struct put_back *p = arg;
+    DIR *dir = fdopendir(openat(p->top_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    struct dirent *entry;
+
+    assert_non_null(dir);
+    while ((entry = readdir(dir)))
+        if (strncmp(entry->d_name, ".xce-sweep", 10) == 0) {
+            move(p->top_fd, entry->d_name, p->deep_fd, "own");
+            p->n++;
+        }
+    (void)closedir(dir);
+    return id == p->f->uids[0];
+}
+
+static void files_put_back_as_often_as_brought_up_end_the_walk(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    struct put_back p = {.f = f};
+
+    (void)alarm(60); /* hanging, it would be for ever */
+    fixture_folder(fixture_in(f, "own"), f->uids[0], f->uids[0], 0700);
+    deep(f->dir, 255, f->uids[1], f->uids[1], f->uids[1]);
+    p.top_fd = deep_open(f->dir, 0);
+    p.deep_fd = deep_open(f->dir, 255);
+    move(AT_FDCWD, fixture_in(f, "own"), p.deep_fd, "own");
+    f->sweep.ids = (struct sweep_ids){f->uids[0], f->uids[1], put_back_has, &p};
+    sweep_it(f);
+    (void)alarm(0);
+    assert_in_range(p.n, 2, 10000);
+    assert_int_equal(sweep_verdict(&f->sweep, f->uids[0])->reason, REASON_FILE);
+    assert_null(sweep_verdict(&f->sweep, f->uids[1]));
+    (void)close(p.top_fd);
+    (void)close(p.deep_fd);
+    f->sweep.ids = (struct sweep_ids){f->uids[0], f->uids[0], sweep_list_has, &f->list};
+    sweep_it(f);
+    fixture_assert_clean(f);
+    deep_end(f);
+}
+
 static void skip_without_handles(const struct fixture *f)
 {
     union {
@@ -494,6 +608,51 @@ static void files_long_access_lists_between_folders_lose_the_uid(void **state)
     }
 }
 
+/* Somebody who puts another's file in place of the one whose list is being read. */
+struct swap {
+    struct fixture *f;
+    const char *from, *to;
+    bool done;
+};
+
+static bool swap_has(uint32_t id, void *arg)
+{
+    struct swap *s = arg;
+
+    if (id == s->f->uids[0] && !s->done) {
+        move(AT_FDCWD, fixture_in(s->f, s->from), AT_FDCWD, fixture_in(s->f, s->to));
+        s->done = true;
+    }
+    return id == s->f->uids[0];
+}
+
+static void files_access_list_is_not_written_onto_another_file(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    struct swap swap = {.f = f, .from = "victim", .to = "listed"};
+    uint8_t value[52], victims[52], now[64];
+    size_t len = acl_make(value, f->uids[0], f->uids[1]);
+
+    f->places.acl_roots = f->roots;
+    f->places.roots = NULL;
+    acl_make(victims, f->uids[2], f->uids[3]);
+    fixture_file(fixture_in(f, "listed"), f->uids[1], f->uids[1], 0640);
+    if (setxattr(fixture_in(f, "listed"), "system.posix_acl_access", value, len, 0) < 0)
+        skip();
+    fixture_file(fixture_in(f, "victim"), f->uids[1], f->uids[1], 0640);
+    assert_return_code(
+        setxattr(fixture_in(f, "victim"), "system.posix_acl_access", victims, len, 0), errno);
+    f->sweep.ids = (struct sweep_ids){f->uids[0], f->uids[0], swap_has, &swap};
+    sweep_it(f);
+    assert_true(swap.done);
+    assert_int_equal(getxattr(fixture_in(f, "listed"), "system.posix_acl_access", now, sizeof(now)),
+                     len);
+    assert_memory_equal(now, victims, len);
+    assert_non_null(sweep_verdict(&f->sweep, f->uids[0])); /* it can not be told: another look */
+    sweep_it(f);
+    fixture_assert_clean(f);
+}
+
 static void files_absent_root_is_empty_unreadable_one_is_dirty(void **state)
 {
     struct fixture *f = fixture_get(state);
@@ -633,6 +792,7 @@ int main(void)
         SWEEP_TEST(files_of_every_sort_are_removed),
         SWEEP_TEST(files_of_others_stay),
         SWEEP_TEST(files_folder_that_holds_others_goes_to_root),
+        SWEEP_TEST(files_folder_that_goes_to_root_lends_no_right),
         SWEEP_TEST(files_of_the_group_alone_lose_it),
         SWEEP_TEST(files_with_hard_links_all_go),
         SWEEP_TEST(files_with_many_hard_links_leave_nothing),
@@ -641,12 +801,15 @@ int main(void)
         SWEEP_TEST(files_ten_thousand_are_removed),
         SWEEP_TEST(files_of_great_depth_are_removed),
         SWEEP_TEST(files_below_deep_folders_of_others_are_removed),
+        SWEEP_TEST(files_brought_up_from_deep_folders_of_others_are_removed),
+        SWEEP_TEST(files_put_back_as_often_as_brought_up_end_the_walk),
         SWEEP_TEST(deep_folders_of_others_lose_the_group),
         SWEEP_TEST(files_below_many_deep_folders_of_others_are_removed),
         SWEEP_TEST(aside_folders_come_back_last_first_or_are_gone),
         cmocka_unit_test(aside_folders_without_handles_are_few),
         SWEEP_TEST(files_access_lists_lose_the_uid),
         SWEEP_TEST(files_long_access_lists_between_folders_lose_the_uid),
+        SWEEP_TEST(files_access_list_is_not_written_onto_another_file),
         SWEEP_TEST(files_made_behind_the_walk_are_removed),
         SWEEP_TEST(files_made_behind_each_walk_are_dirty),
         SWEEP_TEST(files_absent_root_is_empty_unreadable_one_is_dirty),

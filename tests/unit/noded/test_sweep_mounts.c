@@ -228,6 +228,36 @@ static void files_mount_of_the_uid_is_dirty(void **state)
     in_namespace(fixture_get(state), top_of_a_mount_is_dirty);
 }
 
+/* Somebody who puts another's file in place of the one that was looked at. */
+static bool swap_has(uint32_t id, void *arg)
+{
+    struct fixture *f = arg;
+
+    if (id == f->uids[0] && fixture_exists(fixture_in(f, "victim")))
+        CHECK(rename(fixture_in(f, "victim"), fixture_in(f, "file")) == 0);
+    return id == f->uids[0];
+}
+
+static void swapped_mount_point_is_left(struct fixture *f)
+{
+    struct stat st;
+
+    fixture_file(fixture_in(f, "file"), f->uids[0], f->uids[0], 0600);
+    fixture_file(fixture_in(f, "victim"), f->uids[1], f->uids[1], 0600);
+    CHECK(mount("/dev/null", fixture_in(f, "file"), NULL, MS_BIND, NULL) == 0);
+    f->sweep.ids.has = swap_has;
+    f->sweep.ids.arg = f;
+    CHECK(dirty(f, REASON_FILE, "No such file"));
+    CHECK(!fixture_exists(fixture_in(f, "victim")));
+    CHECK(stat(fixture_in(f, "file"), &st) == 0 && st.st_uid == f->uids[1]);
+    CHECK(clean(f));
+}
+
+static void files_put_in_place_of_a_mount_point_keep_their_owner(void **state)
+{
+    in_namespace(fixture_get(state), swapped_mount_point_is_left);
+}
+
 static void bind_mounts_are_swept_once(struct fixture *f)
 {
     uint32_t u = f->uids[0];
@@ -308,6 +338,67 @@ static void served_is_dirty_and_does_not_hang(struct fixture *f)
 static void files_of_a_server_that_is_dead_are_dirty(void **state)
 {
     in_namespace(fixture_get(state), served_is_dirty_and_does_not_hang);
+}
+
+/* Mounts over a folder of uids[1] as soon as the walk has come to it; another process does, as the walk has a mount
+ * namespace of its own. */
+struct mounter {
+    struct fixture *f;
+    int go[2], done[2];
+    bool told;
+};
+
+static bool mounter_has(uint32_t id, void *arg)
+{
+    struct mounter *m = arg;
+    char c = 0;
+
+    if (id == m->f->uids[1] && !m->told) {
+        CHECK(write(m->go[1], &c, 1) == 1 && read(m->done[0], &c, 1) == 1);
+        m->told = true;
+    }
+    return id == m->f->uids[0];
+}
+
+static void mounter_run(struct mounter *m)
+{
+    char c;
+
+    (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+    CHECK(read(m->go[0], &c, 1) == 1 && fuse_at(m->f, "mnt", 1000, "") >= 0);
+    CHECK(write(m->done[1], &c, 1) == 1);
+    for (;;)
+        (void)pause();
+}
+
+static void mounted_meanwhile_does_not_hang(struct fixture *f)
+{
+    struct mounter m = {.f = f};
+    pid_t pid;
+
+    if (access("/dev/fuse", R_OK) < 0)
+        _exit(0); /* a kernel without FUSE */
+    (void)alarm(20);
+    CHECK(mount(NULL, "/", NULL, MS_REC | MS_SHARED, NULL) == 0);
+    CHECK(pipe2(m.go, O_CLOEXEC) == 0 && pipe2(m.done, O_CLOEXEC) == 0);
+    fixture_folder(fixture_in(f, "mnt"), f->uids[1], f->uids[1], 0755);
+    fixture_file(fixture_in(f, "mnt/own"), f->uids[0], f->uids[0], 0600);
+    f->places.acl_roots = f->roots;
+    f->places.roots = f->none;
+    f->sweep.ids = (struct sweep_ids){f->uids[0], f->uids[1], mounter_has, &m};
+    pid = fork();
+    if (pid == 0)
+        mounter_run(&m);
+    sweep_it(f);
+    CHECK(m.told);
+    CHECK(kill(pid, SIGKILL) == 0 && waitpid(pid, NULL, 0) == pid);
+    CHECK(umount2(fixture_in(f, "mnt"), MNT_DETACH) == 0);
+    CHECK(clean(f) && !fixture_exists(fixture_in(f, "mnt/own")));
+}
+
+static void files_under_a_mount_made_meanwhile_do_not_hang_it(void **state)
+{
+    in_namespace(fixture_get(state), mounted_meanwhile_does_not_hang);
 }
 
 static void kernels_own_are_passed_over(struct fixture *f)
@@ -440,9 +531,11 @@ int main(void)
         SWEEP_TEST(files_hidden_at_and_above_the_root_are_removed),
         SWEEP_TEST(files_under_a_mount_lose_the_uid_and_leave_it_mounted),
         SWEEP_TEST(files_mount_of_the_uid_is_dirty),
+        SWEEP_TEST(files_put_in_place_of_a_mount_point_keep_their_owner),
         SWEEP_TEST(files_seen_through_bind_mounts_are_removed),
         SWEEP_TEST(files_of_a_read_only_mount_are_dirty),
         SWEEP_TEST(files_of_a_server_that_is_dead_are_dirty),
+        SWEEP_TEST(files_under_a_mount_made_meanwhile_do_not_hang_it),
         SWEEP_TEST(files_of_the_kernel_are_nobodys),
         SWEEP_TEST(files_behind_an_automount_are_dirty),
         SWEEP_TEST(files_under_mounts_that_come_and_go_are_removed),
