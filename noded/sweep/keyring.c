@@ -5,8 +5,8 @@
  * mostly no key at all, and no second look is needed. The same is done to every key of the uid that the uid sees, wherever it
  * is: the next holder could do no more.
  *
- * What no finding is: a session's or a process's keyring that the uid can look at, and no more. A file or socket that somebody
- * else has open keeps those of who opened it. A key of the uid in it is a finding.
+ * What no finding is: a keyring that the uid can look at, and no more. A file or socket that somebody else has open keeps the
+ * session keyring of who opened it. A key of the uid in it is a finding.
  * The kernel's registry is one for all containers of the machine. */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,15 +24,12 @@
 #include "noded/sweep/kinds.h"
 #include "noded/sweep/uids.h"
 
-#define HOLDERS_MAX     65536
-#define GAP_NS          10000000L
-#define GAP_MAX_NS      320000000L
-#define COLLECTED_NS    1000000L
-#define COLLECTED_TRIES 200
+#define HOLDERS_MAX 65536
+#define GAP_NS      10000000L
+#define GAP_MAX_NS  320000000L
 /* Permissions of a key's owner: write, search, link, set attributes. */
-#define MAY_MORE        0x003c0000UL
-#define LINES_LEN       8192 /* a description has 4,095 characters at most */
-#define DESCRIPTION_LEN 5120
+#define MAY_MORE  0x003c0000UL
+#define LINES_LEN 8192 /* a description has 4,095 characters at most */
 
 struct holders {
     struct holder {
@@ -90,85 +87,57 @@ static long key(int operation, long a, long b)
     return syscall(SYS_keyctl, operation, a, b, 0L, 0L);
 }
 
-struct key_seen {
+struct key_line {
     long serial;
+    uid_t uid;
     bool is_ring;
     bool
-        is_loose; /* a keyring to which nothing leads, and that whoever has the uid may only look at */
+        is_loose; /* a keyring that none of the uid's leads to, and that whoever has the uid may only look at */
 };
 
-/* Of the kernel's keyrings those that nobody comes to by the uid: a process keeps them, or a file that it had opened, or a user
- * namespace. A user's own (_uid.N, _uid_ses.N, _persistent.N) are given to whoever asks. */
-static bool is_unreachable(const char *name)
+/* "serial flags usage timeout permissions uid gid type description". A persistent keyring is given to whoever asks. */
+static bool key_parse(const char *line, struct key_line *ret)
 {
-    static const char *const names[] = {"_ses", "_pid", "_tid", ".user_reg"};
+    const char *word = line;
+    unsigned long permissions = 0;
 
-    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-        if (strcmp(name, names[i]) == 0)
-            return true;
-    return false;
-}
-
-/* Behind the next semicolon, if there is one. */
-static const char *field_next(const char *at)
-{
-    at += strcspn(at, ";");
-    return *at ? at + 1 : at;
-}
-
-/* "type;uid;gid;permissions;description". False: it is none of ours, or can not be looked at. */
-static bool key_look(long serial, struct key_seen *ret)
-{
-    char text[DESCRIPTION_LEN];
-    long len = syscall(SYS_keyctl, KEYCTL_DESCRIBE, serial, text, sizeof(text), 0L);
-
-    if (len <= 0 || len > (long)sizeof(text))
-        return false;
-    const char *uid = field_next(text), *permissions = field_next(field_next(uid));
-    if ((uid_t)strtoul(uid, NULL, 10) != getuid())
-        return false;
-    ret->serial = serial;
-    ret->is_ring = strncmp(text, "keyring;", 8) == 0;
-    ret->is_loose = ret->is_ring && !(strtoul(permissions, NULL, 16) & MAY_MORE) &&
-                    is_unreachable(field_next(permissions));
-    return true;
-}
-
-/* "serial flags usage timeout permissions uid gid type description". Whoever made the key has chosen the description: it may
- * have line breaks, and what follows them may look like a line. So only the serial is taken, and the kernel asked about it. */
-static bool line_look(const char *line, struct key_seen *ret)
-{
-    char *end;
-    unsigned long serial = strtoul(line, &end, 16);
-
-    /* From 2^31 on they mean the keyrings of whoever asks. */
-    return end != line && *end == ' ' && serial > 0 && serial <= INT32_MAX &&
-           key_look((long)serial, ret);
+    for (int i = 0; i < 8; i++) {
+        char *end;
+        word += strspn(word, " ");
+        if (i == 0)
+            ret->serial = (long)strtoul(word, &end, 16);
+        if (i == 4)
+            permissions = strtoul(word, &end, 16);
+        if (i == 5)
+            ret->uid = (uid_t)strtoul(word, &end, 10);
+        if (i == 7)
+            ret->is_ring = strncmp(word, "keyring ", 8) == 0;
+        word += strcspn(word, " ");
+    }
+    ret->is_loose = ret->is_ring && !(permissions & MAY_MORE) &&
+                    strncmp(word + strspn(word, " "), "_persistent", 11) != 0;
+    return *word != '\0';
 }
 
 /* Call fn for each key of ours that we see. How many are loose; -errno. */
-static int keys_each(void (*fn)(const struct key_seen *key))
+static int keys_each(void (*fn)(const struct key_line *key))
 {
     auto_close int fd = open("/proc/keys", O_RDONLY | O_CLOEXEC);
     char text[LINES_LEN];
     size_t len = 0;
     ssize_t n = 0;
-    long last = 0; /* the kernel's own lines ascend: none counts twice */
     int loose = 0;
 
     while (fd >= 0 && (n = read(fd, text + len, sizeof(text) - len)) > 0) {
         char *line = text, *end;
         len += (size_t)n;
         for (; (end = memchr(line, '\n', len)); line = end + 1) {
-            struct key_seen one;
+            struct key_line one;
             *end = '\0';
             len -= (size_t)(end + 1 - line);
-            if (!line_look(line, &one))
+            if (!key_parse(line, &one) || one.uid != getuid())
                 continue;
-            if (one.is_loose && one.serial > last) {
-                last = one.serial;
-                loose++;
-            }
+            loose += one.is_loose;
             if (fn)
                 fn(&one);
         }
@@ -183,28 +152,16 @@ static int loose_count(void)
 }
 
 /* Whoever has a key in its session may do with it what its possessor may. */
-static bool key_possess(long id)
+static void key_possess(long id)
 {
-    return key(KEYCTL_LINK, id, KEY_SPEC_SESSION_KEYRING) == 0;
+    (void)key(KEYCTL_LINK, id, KEY_SPEC_SESSION_KEYRING);
 }
 
-/* One that may not be linked is possessed by this name alone; until the kernel has collected it there is no other. */
-static void user_ring_possess(long id)
-{
-    const struct timespec gap = {.tv_nsec = COLLECTED_NS};
-
-    for (int tried = 0; !key_possess(id) && tried < COLLECTED_TRIES; tried++) {
-        if (errno != EKEYREVOKED && key(KEYCTL_INVALIDATE, id, 0) < 0)
-            return;
-        (void)nanosleep(&gap, NULL);
-    }
-}
-
-static void key_end(const struct key_seen *one)
+static void key_end(const struct key_line *one)
 {
     if (one->serial == key(KEYCTL_GET_KEYRING_ID, KEY_SPEC_SESSION_KEYRING, 0))
         return;
-    (void)key_possess(one->serial);
+    key_possess(one->serial);
     if (one->is_ring)
         (void)key(KEYCTL_CLEAR, one->serial, 0);
     (void)key(KEYCTL_INVALIDATE, one->serial, 0);
@@ -215,8 +172,8 @@ static int keys_end(void)
 {
     (void)key(KEYCTL_CLEAR, KEY_SPEC_SESSION_KEYRING, 0); /* of the uid before */
     (void)key(KEYCTL_GET_PERSISTENT, -1, KEY_SPEC_SESSION_KEYRING);
-    user_ring_possess(KEY_SPEC_USER_KEYRING);
-    user_ring_possess(KEY_SPEC_USER_SESSION_KEYRING);
+    key_possess(KEY_SPEC_USER_KEYRING);
+    key_possess(KEY_SPEC_USER_SESSION_KEYRING);
     return keys_each(key_end);
 }
 
