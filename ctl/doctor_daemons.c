@@ -11,6 +11,19 @@ enum {
     ASK_MS = 5000,
 };
 
+/* Each is listed once for each node that has found something. */
+static size_t n_blocked_uids(const struct xce_pool *pool)
+{
+    size_t n = 0;
+
+    for (size_t i = 0, j; i < pool->n_blocked; i++) {
+        for (j = 0; pool->blocked[j].uid != pool->blocked[i].uid;)
+            j++;
+        n += j == i;
+    }
+    return n;
+}
+
 static void look_at_pools(struct doctor *doctor)
 {
     struct xce_call call = {.timeout_ms = ASK_MS};
@@ -33,7 +46,7 @@ static void look_at_pools(struct doctor *doctor)
             doctor_found(doctor, SEVERITY_WARNING, "leased",
                          "leasectl pool show NAME names them; remove what is there, then leasectl "
                          "pool unblock NAME UID --reason WHY",
-                         "pool %s: %zu uids are blocked", pool->name, pool->n_blocked);
+                         "pool %s: %zu uids are blocked", pool->name, n_blocked_uids(pool));
         if (pool->has_counts && pool->counts.quarantined)
             doctor_found(doctor, SEVERITY_WARNING, "leased",
                          "leasectl list --quarantined, then leasectl explain UID",

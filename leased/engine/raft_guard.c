@@ -181,9 +181,6 @@ bool raft_guard_recv(struct raft_guard *guard, struct raft *raft, struct raft_me
     case RAFT_REQUEST_VOTE:
         lend_vote(guard, raft, message->server_id);
         return true;
-    case RAFT_REQUEST_VOTE_RESULT:
-        guard->n_missed += raft->state != RAFT_CANDIDATE;
-        return raft->state == RAFT_CANDIDATE;
     default:
         return true;
     }

@@ -65,9 +65,6 @@
  * 17. Who has got the votes ahead and then not the votes stays a candidate that asks in earnest, and goes one term up at each
  *    timeout (timeoutCandidate). A member that was removed without hearing of it does so for ever: who adds it again ceases to
  *    lead at its first answer, and before the next try the newcomer is a term ahead again. At the timeout it asks ahead anew.
- * 18. Whether the term of an answer to a request for a vote counts is up to a field of candidates (recvRequestVoteResult), which
- *    in a follower lies in the pointer to its leader's address: by chance the answer to a request made ahead (pre-vote), which
- *    bears a term that nobody is in, takes a follower up to it, and its leader ceases to lead. Who is no candidate gets none.
  *
  * Not here, for it is about the disk alone: when term or vote can not be written, the library goes on (the distribution builds
  * it without asserts) and may vote twice in a term. The owner of the raft_io must let nothing out from then on. */
@@ -109,7 +106,6 @@ struct raft_guard {
     uint64_t n_lent;      /* 14 */
     uint64_t n_told;      /* 16 */
     uint64_t n_humbled;   /* 17 */
-    uint64_t n_missed;    /* 18 */
     struct raft_guard_sent sent[RAFT_GUARD_PEERS];
     raft_index read_index; /* of the snapshot that was read last, to be sent */
     raft_term read_term;

@@ -119,16 +119,17 @@ struct fsm_settings {
     const char *home, *shell;
 };
 
-/* A uid that is not given out. Also one that is leased now: it goes aside when that lease is over.
- * reason: account, group, group-member, leftover (as nodes report them), stray, oath, epochs. An administrator unblocks it;
- * but what a node only has to clean up leaves by itself: a stray with its first watermark from the last finding on, a leftover
- * when it says CLEAN of it. With a finding of another node, or for the other reason, besides, it stays. */
+/* Why a uid is not given out: one of these for each node and reason. Also of one that is leased now: it goes aside when that
+ * lease is over. reason: account, group, group-member, leftover (as nodes report them), stray, oath, epochs. An administrator
+ * unblocks the uid; but what a node only has to clean up leaves by itself: a stray with that node's first watermark from the
+ * last finding on, a leftover when it says CLEAN of it; and with the last of them the uid is blocked no more. */
 struct fsm_blocked {
     uint32_t uid;
     const char *node, *reason,
         *detail; /* node NULL = no node saw it, leased itself decided; detail NULL = none */
     int64_t since_wall_ms;
-    uint64_t revision; /* of the block (or its last stray), if it leaves by itself; 0 = it stays */
+    uint64_t
+        revision; /* of the finding (or its last stray), if it leaves by itself; 0 = it stays */
 };
 
 /* free + granted + ... + retired + blocked = uids of the pool. */
@@ -143,8 +144,8 @@ struct fsm_pool {
     struct fsm_settings settings;
     const struct fsm_range *directory; /* none = the administrator answered none */
     uint32_t n_directory;
-    const struct fsm_blocked
-        *blocked; /* the first FSM_BLOCKED_MAX, oldest first; counts tell all */
+    const struct fsm_blocked *
+        blocked; /* the first FSM_BLOCKED_MAX, oldest first; a uid may be in it more than once; counts tell all */
     uint32_t n_blocked;
     uint64_t revision;
 };

@@ -52,7 +52,8 @@ enum fsm_code {
 #define FSM_POOLS_MAX     64
 #define FSM_POOL_UIDS     (1 << 20) /* of a pool */
 #define FSM_DIRECTORY_MAX 64        /* directory ranges of a pool */
-#define FSM_BLOCKED_MAX   1000      /* blocked uids of a pool that are kept with their reason */
+#define FSM_BLOCKED_MAX   1000      /* findings of blocked uids of a pool that are kept */
+#define FSM_UID_FINDINGS  64        /* of one uid that are remembered: with more it stays blocked */
 #define FSM_TRIES_MAX     8  /* further leases for one that a member refused (acquire with wait) */
 #define FSM_NODE_BLOCKS   16 /* so many uids blocked by a node in an hour: it is cordoned */
 #define FSM_NODE_PASSING                                                                           \

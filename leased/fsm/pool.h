@@ -32,18 +32,20 @@ void pool_leave_if_empty(struct fsm *fsm, struct pool *pool);
 
 /* ---- blocked uids (pool_block.c) ---- */
 
-/* Never give it out (again) until an administrator says so, or what its node had to clean up is gone. false = it was
- * blocked already, or the node has too many to clean up. One that would leave by itself stays, when another node or another
- * reason comes to it. Tells the change. */
+/* Never give it out (again) until an administrator says so, or what its nodes had to clean up is gone: each of them says for
+ * itself, and for each reason, that it is. Where there is no room to remember one more finding, one that is known stays.
+ * true: the uid stays blocked, or is so at all, by this alone. Tells the change. */
 bool pool_block(struct fsm *fsm, struct pool *pool, uint32_t i, const struct node *node,
                 const char *reason, const char *detail);
-/* Blocked: to the end of the line, unless it is leased. Tells the change. */
+/* Whether that finding of the node is listed. */
+bool pool_block_knows(struct pool *pool, uint32_t uid, const struct node *node, const char *reason);
+/* Blocked, whatever for: to the end of the line, unless it is leased. Tells the change. */
 void pool_unblock(struct fsm *fsm, struct pool *pool, uint32_t i);
 /* Whether what a node blocks for this reason is a thing that it cleans up, and so leaves by itself. */
 bool pool_block_passes(const char *reason);
-/* Whether it will leave by itself: only so many are listed, and only what is listed can. */
+/* Whether there is room for it to leave by itself: only so many are listed, and only what is listed can. */
 bool pool_block_leaves(const struct pool *pool, const char *reason);
-/* The node has another watermark: what it had blocked before for a stray is not blocked any more. */
+/* The node has another watermark: what it had blocked before for a stray is not blocked by it any more. */
 void pool_strays_gone(struct fsm *fsm, const struct node *node);
 /* It has nothing of that uid any more. */
 void pool_leftover_gone(struct fsm *fsm, const struct node *node, uint32_t uid);
@@ -51,6 +53,8 @@ void pool_leftover_gone(struct fsm *fsm, const struct node *node, uint32_t uid);
 void pool_blocks_stay(struct fsm *fsm, struct node *node);
 /* How many leave by themselves, of this node or (NULL) of all. */
 size_t pool_blocks_passing(const struct fsm *fsm, const struct node *node);
+/* Whether some uid is in a list more than once. */
+bool pool_blocks_doubled(const struct fsm *fsm);
 
 /* ---- making and ending (pool_table.c) ---- */
 
@@ -63,7 +67,8 @@ void pool_table_done(struct fsm *fsm);
 void pool_set_directory(struct pool *pool, const struct fsm_range *ranges, size_t n);
 /* One entry more in the list that is shown, if it is not full. Strings copied. */
 void pool_add_blocked(struct fsm *fsm, struct pool *pool, const struct fsm_blocked *blocked);
-void pool_drop_blocked(struct fsm *fsm, struct pool *pool, uint32_t uid);
+/* It is in the list of the pool. */
+void pool_drop_blocked(struct fsm *fsm, struct pool *pool, const struct fsm_blocked *blocked);
 /* Owners with leases granted or active; only kept while max_per_owner counts. NULL = none. */
 struct owner_count *pool_owner(struct pool *pool, uint32_t uid, bool make);
 void pool_owner_drop_if_zero(struct pool *pool, struct owner_count *owner);

@@ -221,18 +221,14 @@ void pool_add_blocked(struct fsm *fsm, struct pool *pool, const struct fsm_block
     pool->pub.n_blocked++;
 }
 
-void pool_drop_blocked(struct fsm *fsm, struct pool *pool, uint32_t uid)
+void pool_drop_blocked(struct fsm *fsm, struct pool *pool, const struct fsm_blocked *blocked)
 {
     struct fsm_blocked *list = (struct fsm_blocked *)pool->pub.blocked;
+    size_t i = (size_t)(blocked - list);
 
-    for (uint32_t i = 0; i < pool->pub.n_blocked; i++) {
-        if (list[i].uid != uid)
-            continue;
-        free_blocked(fsm, &list[i]);
-        memmove(&list[i], &list[i + 1], (pool->pub.n_blocked - i - 1) * sizeof(*list));
-        pool->pub.n_blocked--;
-        return;
-    }
+    free_blocked(fsm, &list[i]);
+    memmove(&list[i], &list[i + 1], (pool->pub.n_blocked - i - 1) * sizeof(*list));
+    pool->pub.n_blocked--;
 }
 
 /* ---- owners ---- */

@@ -23,17 +23,27 @@ static bool is_account(const char *reason)
                       !strcmp(reason, "group-member"));
 }
 
+/* Whether the node may add to what blocks uids; it is cordoned when it has too much. What it has to clean up of a uid that is
+ * blocked already is never left out: what others say of it must not end it. */
+static bool may_block(struct fsm *fsm, struct node *node, struct pool *pool, uint32_t uid,
+                      const char *reason)
+{
+    bool blocked = pool->blocked[uid - pool->pub.range.first];
+
+    if (pool_block_passes(reason) && (blocked || pool_block_leaves(pool, reason)))
+        return pool_block_knows(pool, uid, node, reason) || node_may_hold(fsm, node) || blocked;
+    return node_may_block(fsm, node);
+}
+
 static void block(struct fsm *fsm, struct node *node, uint32_t uid, const char *reason,
                   const char *detail)
 {
     struct pool *pool = pool_of_uid(fsm, uid);
-    uint32_t i = pool ? uid - pool->pub.range.first : 0;
     bool leaves = pool && pool_block_leaves(pool, reason);
 
-    if (!pool ||
-        !(leaves ? pool->blocked[i] || node_may_hold(fsm, node) : node_may_block(fsm, node)))
+    if (!pool || !may_block(fsm, node, pool, uid, reason))
         return;
-    if (pool_block(fsm, pool, i, node, reason, detail) && !leaves)
+    if (pool_block(fsm, pool, uid - pool->pub.range.first, node, reason, detail) && !leaves)
         node_note_block(fsm, node);
 }
 

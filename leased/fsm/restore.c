@@ -582,26 +582,39 @@ static void get_rules(struct restore *r)
     r->fsm->rules.revision = revision;
 }
 
-/* ---- blocks that leave by themselves ---- */
+/* ---- findings that leave by themselves ---- */
+
+/* The place of a uid that is in the list but once. */
+static uint32_t place_of(const struct pool *pool, uint32_t uid)
+{
+    uint32_t i = 0;
+
+    while (pool && i < pool->pub.n_blocked && pool->pub.blocked[i].uid != uid)
+        i++;
+    return i;
+}
 
 static void get_passing_one(struct restore *r)
 {
+    bool placed = r->version > SNAPSHOT_PASSING;
+    uint32_t i = placed ? get_u32(&r->d) : 0;
     uint32_t uid = get_u32(&r->d);
     uint64_t revision = get_revision(r);
     struct pool *pool = pool_of_uid(r->fsm, uid);
-    struct fsm_blocked *list = pool ? (struct fsm_blocked *)pool->pub.blocked : NULL;
+    struct fsm_blocked *one = NULL;
     struct node *node = NULL;
-    uint32_t i = 0, n = pool ? pool->pub.n_blocked : 0;
 
-    while (i < n && list[i].uid != uid)
-        i++;
-    if (i < n && !list[i].revision && list[i].node && pool_block_passes(list[i].reason))
-        node = node_find(r->fsm, list[i].node, strlen(list[i].node));
+    if (!placed)
+        i = place_of(pool, uid);
+    if (pool && i < pool->pub.n_blocked)
+        one = (struct fsm_blocked *)&pool->pub.blocked[i];
+    if (one && one->uid == uid && !one->revision && one->node && pool_block_passes(one->reason))
+        node = node_find(r->fsm, one->node, strlen(one->node));
     if (!node || !revision) {
         (void)decoder_fail(&r->d, "a block that leaves by itself can not be");
         return;
     }
-    list[i].revision = revision;
+    one->revision = revision;
     node->n_passing++;
 }
 
@@ -609,7 +622,7 @@ static void get_passing(struct restore *r)
 {
     uint32_t n = get_count(&r->d, 12, FSM_POOLS_MAX * FSM_BLOCKED_MAX);
 
-    if (!n)
+    if (!n && r->version == SNAPSHOT_PASSING)
         (void)decoder_fail(&r->d, "no block leaves by itself");
     for (; n && !r->d.wrong; n--)
         get_passing_one(r);

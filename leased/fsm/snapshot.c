@@ -238,15 +238,17 @@ static void put_rules(struct encoder *e, const struct fsm *fsm)
     put_bytes(e, fsm->rules.bytes, fsm->rules.len);
 }
 
-static void put_passing(struct encoder *e, const struct fsm *fsm, size_t n)
+static void put_passing(struct encoder *e, const struct fsm *fsm, uint32_t version)
 {
-    put_u32(e, (uint32_t)n);
+    put_u32(e, (uint32_t)pool_blocks_passing(fsm, NULL));
     for (size_t p = 0; p < fsm->n_pools; p++)
         for (uint32_t i = 0; i < fsm->pools[p]->pub.n_blocked; i++) {
             const struct fsm_blocked *blocked = &fsm->pools[p]->pub.blocked[i];
 
             if (!blocked->revision)
                 continue;
+            if (version > SNAPSHOT_PASSING)
+                put_u32(e, i);
             put_u32(e, blocked->uid);
             put_u64(e, blocked->revision);
         }
@@ -254,14 +256,16 @@ static void put_passing(struct encoder *e, const struct fsm *fsm, size_t n)
 
 static uint32_t version_of(const struct fsm *fsm)
 {
-    if (pool_blocks_passing(fsm, NULL))
+    if (pool_blocks_doubled(fsm))
         return SNAPSHOT_VERSION;
+    if (pool_blocks_passing(fsm, NULL))
+        return SNAPSHOT_PASSING;
     return fsm->restored.times ? SNAPSHOT_RESTORED : SNAPSHOT_PLAIN;
 }
 
 static void put_all(struct encoder *e, const struct fsm *fsm)
 {
-    size_t n_passing = pool_blocks_passing(fsm, NULL);
+    uint32_t version = version_of(fsm);
 
     put_head(e, fsm);
     if (!fsm->initialised)
@@ -275,12 +279,12 @@ static void put_all(struct encoder *e, const struct fsm *fsm)
     put_requests(e, fsm, RING_REPEATABLE);
     put_rules(e, fsm);
     tokens_put(e, &fsm->tokens);
-    if (n_passing)
+    if (version > SNAPSHOT_RESTORED)
         put_u8(e, fsm->restored.times != 0);
     if (fsm->restored.times)
         incarnation_put(e, fsm);
-    if (n_passing)
-        put_passing(e, fsm, n_passing);
+    if (version > SNAPSHOT_RESTORED)
+        put_passing(e, fsm, version);
 }
 
 int fsm_snapshot(const struct fsm *fsm, uint8_t **ret, size_t *ret_len)

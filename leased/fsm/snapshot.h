@@ -6,15 +6,18 @@
  *         16   u64 length of all that follows the length
  *         24   head, floors, pools by name, nodes by name, oaths, leases by id, requests oldest first,
  *              rules (from version 2 on), tokens (3), what a restored backup has left behind (4; from 5 on behind a byte
- *              that says whether there is any), blocks that leave by themselves: uid, revision (5)
+ *              that says whether there is any), findings that leave by themselves: uid, revision (5); from 6 on place in the pool's
+ *              list, uid, revision
  *
  * Little-endian; strings as in codec.h. Canonical: the same state gives the same bytes. Derived state is not in it.
- * Without such blocks a state is written as version 4, and if it never was a backup as version 3: earlier ones read those. */
+ * Earlier ones read earlier versions: a state where no uid has two findings is written as version 5, without any that leaves
+ * by itself as version 4, and if it never was a backup as version 3. */
 #ifndef XCE_LEASED_FSM_SNAPSHOT_H
 #define XCE_LEASED_FSM_SNAPSHOT_H
 
 #define SNAPSHOT_MAGIC    "XCE-FSM\n"
-#define SNAPSHOT_VERSION  5
+#define SNAPSHOT_VERSION  6
+#define SNAPSHOT_PASSING  5
 #define SNAPSHOT_RESTORED 4
 #define SNAPSHOT_PLAIN    3
 #define SNAPSHOT_OLDEST   1 /* without rules and tokens; still read */

@@ -233,16 +233,8 @@ static void explain_state(struct explanation *explanation)
     explain_quarantine(explanation);
 }
 
-static const struct fsm_blocked *blocked_find(const struct fsm_pool *pool, uint32_t uid)
-{
-    for (uint32_t i = 0; i < pool->n_blocked; i++)
-        if (pool->blocked[i].uid == uid)
-            return &pool->blocked[i];
-    return NULL;
-}
-
-/* Beyond FSM_BLOCKED_MAX of a pool nobody knows why any more. */
-static void explain_blocked(struct explanation *explanation, const struct fsm_pool *pool,
+/* blocked NULL: beyond FSM_BLOCKED_MAX of a pool nobody knows why any more. */
+static void explain_finding(struct explanation *explanation, const struct fsm_pool *pool,
                             const struct fsm_blocked *blocked, uint32_t uid)
 {
     const struct fsm *fsm = service_fsm(explanation->service);
@@ -259,8 +251,25 @@ static void explain_blocked(struct explanation *explanation, const struct fsm_po
                            blocked->detail ? ": " : "", blocked->detail ? blocked->detail : "");
         wait->since_ms = blocked->since_wall_ms;
     }
+}
+
+/* Each that has found something is waited for by itself. */
+static void explain_blocked(struct explanation *explanation, const struct fsm_pool *pool,
+                            uint32_t uid)
+{
+    const struct fsm_blocked *first = NULL;
+
+    for (uint32_t i = 0; i < pool->n_blocked; i++) {
+        if (pool->blocked[i].uid != uid)
+            continue;
+        if (!first)
+            first = &pool->blocked[i];
+        explain_finding(explanation, pool, &pool->blocked[i], uid);
+    }
+    if (!first)
+        explain_finding(explanation, pool, NULL, uid);
     (void)snprintf(explanation->summary, sizeof explanation->summary, "uid %u is blocked (%s)", uid,
-                   blocked ? blocked->reason : "so many are that its reason was not kept");
+                   first ? first->reason : "so many are that its reason was not kept");
 }
 
 /* A uid that no lease holds: free, or blocked. */
@@ -270,7 +279,7 @@ static void explain_unleased(struct explanation *explanation, const struct fsm_p
     const struct fsm *fsm = service_fsm(explanation->service);
 
     if (fsm_uid_is_blocked(fsm, uid))
-        explain_blocked(explanation, pool, blocked_find(pool, uid), uid);
+        explain_blocked(explanation, pool, uid);
     explain_restored(explanation);
     if (explanation->n && !fsm_uid_is_blocked(fsm, uid))
         (void)snprintf(explanation->summary, sizeof explanation->summary,

@@ -72,7 +72,7 @@ class Cluster(unittest.TestCase):
             if replica.process and replica.process.poll() is None:
                 replica.kill()
         if any(test is self for test, _ in self._outcome.result.failures + self._outcome.result.errors):
-            for replica in filter(lambda replica: os.path.exists(replica.log), self.replicas):
+            for replica in self.replicas:
                 print("---- %s\n%s" % (replica.name, replica.said()[-3000:]))
         shutil.rmtree(self.folder, ignore_errors=True)
 

@@ -359,7 +359,13 @@ class LeasedTest(peer.LeasedCase):
         peer.until(lambda: not self.cures(FIRST + 1), what="the uid to be free")
         node.block(FIRST + 2, b"leftover", b"/tmp/x")
         self.cure(FIRST + 2, "node n1", "blocked", "remove it on n1")
-        self.nodes.pop().close()
+        other = self.node("n2", machine="2" * 32)
+        other.block(FIRST + 2, b"leftover", b"/tmp/y")
+        self.cure(FIRST + 2, "node n2", "blocked", "remove it on n2")
+        self.cure(FIRST + 2, "node n1", "blocked", "remove it on n1")
+        other.report(FIRST + 2, 0, other.m.REPORT_KIND_CLEAN)
+        peer.until(lambda: list(self.cures(FIRST + 2)) == ["node n1"], what="one of them to be clean")
+        self.nodes.pop(0).close()
         self.cure(FIRST + 2, "node n1", "blocked", "bring n1 back; or when you have looked there: leasectl pool unblock main")
 
     def test_blocked_uid_is_passed_over_until_unblocked(self):

@@ -262,6 +262,24 @@ class NodedTest(unittest.TestCase):
         # What was only ended blocks until the next pass.
         peer.until(lambda: not self.blocks(), what="the strays to be gone")
 
+    def found(self, uid):
+        """Who has found what of it, as the pool lists it."""
+        pool = self.client.pool.Get(self.m["pool"].PoolKey(name=b"main"), timeout=5).pool
+        return [(b.node, b.reason) for b in pool.blocked if b.uid == uid]
+
+    def test_what_two_nodes_have_left_blocks_until_both_are_clean(self):
+        at = self.attach_shared_memory(FIRST)
+        self.begin()
+        other = peer.Node(self.client, "n0", machine="2" * 32, beats=0.1).wait(lambda n: n.welcome, what="welcome")
+        self.addCleanup(other.close)
+        peer.until(lambda: self.found(FIRST) == [("n1", "leftover")], seconds=30, what="this node's word")
+        other.block(FIRST, b"leftover", b"/srv/x")
+        peer.until(lambda: ("n0", "leftover") in self.found(FIRST), what="the other node's word")
+        self.assertEqual(libc.shmdt(at), 0)
+        peer.until(lambda: not self.passes() and self.found(FIRST) == [("n0", "leftover")], seconds=60, what="this node to be clean")
+        other.report(FIRST, 0, other.m.REPORT_KIND_CLEAN)
+        peer.until(lambda: not self.found(FIRST), what="the uid to be free again")
+
     def test_stray_dies_while_its_lease_is_dirty_for_another_reason(self):
         """Sweeps of what is dirty come at growing intervals; the guard does not wait for them."""
         self.begin()

@@ -57,14 +57,13 @@ enum cluster_event {
     CLUSTER_CONTRADICTED,  /* streams that the list of members forbids */
     CLUSTER_HANDED_OVER,
     CLUSTER_BACKUP, /* was restored */
-    CLUSTER_PARTED, /* 9, 12 to 14 and 16 to 18 of raft_guard.h */
+    CLUSTER_PARTED, /* 9, 12 to 14, 16 and 17 of raft_guard.h */
     CLUSTER_SETTLED,
     CLUSTER_UNENDED,
     CLUSTER_SKIPPED,
     CLUSTER_LENT,
     CLUSTER_TOLD,
     CLUSTER_HUMBLED,
-    CLUSTER_MISSED,
     CLUSTER_EVENTS,
 };
 

@@ -538,7 +538,6 @@ void replica_crash(struct replica *r)
     r->c->events[CLUSTER_LENT] += r->guard.n_lent;
     r->c->events[CLUSTER_TOLD] += r->guard.n_told;
     r->c->events[CLUSTER_HUMBLED] += r->guard.n_humbled;
-    r->c->events[CLUSTER_MISSED] += r->guard.n_missed;
     fail_waiting(r, -ECONNABORTED);
     nodes_lose_replica(&r->c->w, r->index);
     r->dying = false;

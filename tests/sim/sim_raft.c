@@ -170,7 +170,6 @@ static bool print_cluster(const uint64_t *events, bool long_run)
         [CLUSTER_LENT] = "lent",
         [CLUSTER_TOLD] = "told",
         [CLUSTER_HUMBLED] = "humbled",
-        [CLUSTER_MISSED] = "votes missed",
     };
 
     return play_print(names, CLUSTER_EVENTS, events, long_run);

@@ -673,52 +673,86 @@ static void node_that_leaves_something_of_a_free_uid_blocks_it_until_it_is_clean
     assert_int_equal(kit_counts(&kit).blocked, 1);
 }
 
-static void node_block_that_would_pass_gives_way_to_one_that_stays(void **state)
+static void node_block_that_stays_is_not_ended_by_one_that_passes(void **state)
 {
+    kit_hello(&kit, "n3", "machine-3", "boot-1", false);
     stray("n1", KIT_FIRST_UID + 5);
     kit_block(&kit, "n2", KIT_FIRST_UID + 5, "account");
+    kit_block(&kit, "n3", KIT_FIRST_UID + 5, "account");
+    stray("n1", KIT_FIRST_UID + 5);
+    kit_block(&kit, "n1", KIT_FIRST_UID + 5, "leftover");
+    assert_int_equal(kit_pool(&kit)->n_blocked, 3);
+    kit_watermarks(&kit);
+    clean("n1", KIT_FIRST_UID + 5);
     assert_int_equal(kit_pool(&kit)->n_blocked, 1);
     assert_string_equal(kit_pool(&kit)->blocked[0].reason, "account");
     assert_string_equal(kit_pool(&kit)->blocked[0].node, "n2");
-    /* And does not take its place. */
-    stray("n1", KIT_FIRST_UID + 5);
-    assert_int_equal(kit.n_changes, 0);
-    kit_watermarks(&kit);
     assert_int_equal(kit_counts(&kit).blocked, 1);
 }
 
-/* What one says is over may not end what another has found. */
-static void node_block_that_would_pass_stays_if_there_is_another_finding(void **state)
+static void node_blocks_that_pass_end_when_each_node_says_so(void **state)
 {
-    static const struct {
-        const char *node, *reason;
-    } rows[] = {{"n1", "leftover"}, {"n2", "leftover"}, {"n2", "stray"}};
+    uint32_t uid = KIT_FIRST_UID + 5;
 
-    for (unsigned i = 0; i < 3; i++) {
-        uint32_t uid = KIT_FIRST_UID + i;
-
-        stray("n1", uid);
-        if (strcmp(rows[i].reason, "stray") == 0)
-            stray(rows[i].node, uid);
-        else
-            kit_block(&kit, rows[i].node, uid, rows[i].reason);
-    }
-    kit_block(&kit, "n1", KIT_FIRST_UID + 3, "leftover");
-    stray("n1", KIT_FIRST_UID + 3);
-    assert_int_equal(kit_pool(&kit)->n_blocked, 4);
+    kit_hello(&kit, "n3", "machine-3", "boot-1", false);
     kit_watermarks(&kit);
-    for (uint32_t i = 0; i < 4; i++) {
-        clean("n1", KIT_FIRST_UID + i);
-        clean("n2", KIT_FIRST_UID + i);
+    kit_block(&kit, "n1", uid, "leftover");
+    kit_block(&kit, "n2", uid, "leftover");
+    kit_block(&kit, "n2", uid, "leftover");
+    assert_int_equal(kit.n_changes, 0);
+    stray("n1", uid);
+    assert_int_equal(kit_pool(&kit)->n_blocked, 3);
+    clean("n3", uid);
+    clean("n1", uid);
+    assert_int_equal(kit.n_changes, 1);
+    assert_int_equal(kit_pool(&kit)->n_blocked, 2);
+    assert_string_equal(kit_pool(&kit)->blocked[0].node, "n2");
+    kit_watermarks(&kit);
+    assert_int_equal(kit_pool(&kit)->n_blocked, 1);
+    assert_int_equal(kit_counts(&kit).blocked, 1);
+    clean("n2", uid);
+    assert_int_equal(kit_pool(&kit)->n_blocked, 0);
+    assert_int_equal(kit_counts(&kit).blocked, 0);
+    for (int i = 0; i < 31; i++)
+        assert_int_not_equal(kit_lease(&kit, kit_active(&kit, "n1"))->uid, uid);
+    assert_int_equal(kit_lease(&kit, kit_active(&kit, "n1"))->uid, uid);
+}
+
+static void node_block_of_many_is_ended_by_an_administrator_at_once(void **state)
+{
+    kit_hello(&kit, "n3", "machine-3", "boot-1", false);
+    stray("n1", KIT_FIRST_UID + 5);
+    stray("n2", KIT_FIRST_UID + 5);
+    kit_block(&kit, "n3", KIT_FIRST_UID + 5, "account");
+    assert_int_equal(kit_unblock(&kit, KIT_FIRST_UID + 5), FSM_OK);
+    assert_int_equal(kit_pool(&kit)->n_blocked, 0);
+    assert_int_equal(kit_counts(&kit).blocked, 0);
+    assert_int_equal(kit_unblock(&kit, KIT_FIRST_UID + 5), FSM_NOT_FOUND);
+}
+
+/* Of whom there is no room to remember that he found something nobody could say that it is gone. */
+static void node_block_that_too_many_find_stays(void **state)
+{
+    struct kit many;
+    char name[16];
+
+    kit_start(&many, 4, FSM_UID_FINDINGS + 2);
+    many.light = true;
+    for (int n = 1; n <= FSM_UID_FINDINGS + 2; n++) {
+        (void)snprintf(name, sizeof(name), "n%d", n);
+        kit_block(&many, name, KIT_FIRST_UID, "leftover");
     }
-    assert_int_equal(kit_counts(&kit).blocked, 4);
-    assert_string_equal(kit_pool(&kit)->blocked[2].reason, "stray");
-    assert_string_equal(kit_pool(&kit)->blocked[2].node, "n1");
-    assert_string_equal(kit_pool(&kit)->blocked[2].detail,
-                        "also stray on node n2: process; process");
-    assert_string_equal(kit_pool(&kit)->blocked[3].reason, "leftover");
-    for (uint32_t i = 0; i < 4; i++)
-        assert_int_equal(kit_unblock(&kit, KIT_FIRST_UID + i), FSM_OK);
+    assert_int_equal(kit_pool(&many)->n_blocked, FSM_UID_FINDINGS);
+    for (int n = 1; n <= FSM_UID_FINDINGS + 2; n++) {
+        (void)snprintf(name, sizeof(name), "n%d", n);
+        kit_report_uid(&many, name, kit_node(&many, name)->session, KIT_FIRST_UID, 0, KIT_CLEAN,
+                       NULL);
+    }
+    assert_int_equal(kit_pool(&many)->n_blocked, 1);
+    assert_non_null(strstr(kit_pool(&many)->blocked[0].detail, "also leftover on node n65"));
+    assert_int_equal(kit_counts(&many).blocked, 1);
+    assert_null(fsm_verify(many.fsm));
+    kit_done(&many);
 }
 
 static void node_that_finds_another_stray_blocks_until_a_pass_after_that(void **state)
@@ -742,21 +776,25 @@ static void node_that_finds_another_stray_blocks_until_a_pass_after_that(void **
     assert_int_equal(kit_counts(&kit).blocked, 0);
 }
 
-/* It is not counted as one of those that the node cleans up any more. */
-static void node_is_rid_of_what_stays(void **state)
+/* It holds no more than that, and what others say of a uid does not end what it could not hold. */
+static void node_at_its_limit_keeps_a_uid_blocked_that_another_has_found(void **state)
 {
     struct kit many;
+    uint32_t uid = KIT_FIRST_UID + FSM_NODE_PASSING;
 
     kit_start(&many, 2 * FSM_NODE_PASSING, 2);
     many.light = true;
     for (uint32_t i = 0; i < FSM_NODE_PASSING; i++)
         kit_report_uid(&many, "n1", kit_node(&many, "n1")->session, KIT_FIRST_UID + i, 0, KIT_STRAY,
                        "process");
-    kit_block(&many, "n2", KIT_FIRST_UID, "leftover");
-    kit_report_uid(&many, "n1", kit_node(&many, "n1")->session, KIT_FIRST_UID + FSM_NODE_PASSING, 0,
-                   KIT_STRAY, "process");
-    assert_int_equal(kit_counts(&many).blocked, FSM_NODE_PASSING + 1);
     assert_int_equal(kit_node(&many, "n1")->state, NODE_READY);
+    kit_block(&many, "n2", uid, "leftover");
+    kit_report_uid(&many, "n1", kit_node(&many, "n1")->session, uid, 0, KIT_STRAY, "process");
+    assert_int_equal(kit_node(&many, "n1")->state, NODE_CORDONED);
+    kit_watermarks(&many);
+    kit_report_uid(&many, "n2", kit_node(&many, "n2")->session, uid, 0, KIT_CLEAN, NULL);
+    assert_int_equal(kit_counts(&many).blocked, 1);
+    assert_non_null(strstr(kit_pool(&many)->blocked[0].detail, "also stray on node n1"));
     assert_null(fsm_verify(many.fsm));
     kit_done(&many);
 }
@@ -917,10 +955,12 @@ int main(void)
         TEST(node_block_of_a_leased_uid_lets_the_lease_live),
         TEST(node_that_finds_a_stray_under_a_free_uid_blocks_it_until_its_next_pass),
         TEST(node_that_leaves_something_of_a_free_uid_blocks_it_until_it_is_clean),
-        TEST(node_block_that_would_pass_gives_way_to_one_that_stays),
-        TEST(node_block_that_would_pass_stays_if_there_is_another_finding),
+        TEST(node_block_that_stays_is_not_ended_by_one_that_passes),
+        TEST(node_blocks_that_pass_end_when_each_node_says_so),
+        TEST(node_block_of_many_is_ended_by_an_administrator_at_once),
+        TEST(node_block_that_too_many_find_stays),
         TEST(node_that_finds_another_stray_blocks_until_a_pass_after_that),
-        cmocka_unit_test(node_is_rid_of_what_stays),
+        cmocka_unit_test(node_at_its_limit_keeps_a_uid_blocked_that_another_has_found),
         TEST(node_block_of_who_is_gone_stays),
         TEST(node_that_was_lost_and_is_back_looks_again),
         TEST(node_that_cleans_up_is_not_cordoned_for_it),

@@ -57,6 +57,7 @@ static int rich(void **state)
     kit_verb(kit, "n2", XCE__V1__NODE_VERB__NODE_VERB_DRAIN, "new disk");
     kit_report_uid(kit, "n1", kit_node(kit, "n1")->session, KIT_FIRST_UID + 21, 0, KIT_STRAY,
                    "process");
+    kit_block(kit, "n3", KIT_FIRST_UID + 21, "leftover");
     assert_int_equal(fsm_snapshot(kit->fsm, &f->bytes, &f->len), 0);
     *state = f;
     return 0;
@@ -141,17 +142,23 @@ static void snapshot_damaged_and_sealed_again_never_gives_a_broken_state(void **
 /* Only what earlier ones can not know is written as what they can not read. */
 static void snapshot_is_of_the_version_that_its_state_needs(void **state)
 {
-    static const uint32_t versions[] = {SNAPSHOT_PLAIN, SNAPSHOT_VERSION, SNAPSHOT_PLAIN};
+    static const uint32_t versions[] = {SNAPSHOT_PLAIN, SNAPSHOT_PASSING, SNAPSHOT_VERSION,
+                                        SNAPSHOT_PASSING, SNAPSHOT_PLAIN};
     struct kit kit;
     uint8_t *bytes;
     size_t len;
 
     kit_start(&kit, 4, 1);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 5; i++) {
         if (i == 1)
             kit_report_uid(&kit, "n1", kit_node(&kit, "n1")->session, KIT_FIRST_UID, 0, KIT_STRAY,
                            "process");
         if (i == 2)
+            kit_block(&kit, "n1", KIT_FIRST_UID, "leftover");
+        if (i == 3)
+            kit_report_uid(&kit, "n1", kit_node(&kit, "n1")->session, KIT_FIRST_UID, 0, KIT_CLEAN,
+                           NULL);
+        if (i == 4)
             kit_watermarks(&kit);
         assert_int_equal(fsm_snapshot(kit.fsm, &bytes, &len), 0);
         assert_int_equal(bytes[8], versions[i]);

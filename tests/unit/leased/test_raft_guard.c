@@ -513,23 +513,6 @@ static void tick_candidate_at_its_timeout_asks_ahead_anew(void **state)
     assert_int_equal(f->guard.n_humbled, 1);
 }
 
-/* For others the library looks at in_pre_vote where a follower has its leader, to know whether the term of it counts. */
-static void recv_vote_goes_to_candidates_alone(void **state)
-{
-    static const unsigned short roles[] = {RAFT_FOLLOWER, RAFT_CANDIDATE, RAFT_LEADER};
-    struct fixture *f = *state;
-
-    f->message.type = RAFT_REQUEST_VOTE_RESULT;
-    f->message.request_vote_result = (struct raft_request_vote_result){
-        .version = 2, .term = 8, .pre_vote = true};
-    for (size_t i = 0; i < sizeof(roles) / sizeof(roles[0]); i++) {
-        f->raft.state = roles[i];
-        assert_int_equal(raft_guard_recv(&f->guard, &f->raft, &f->message),
-                         roles[i] == RAFT_CANDIDATE);
-    }
-    assert_int_equal(f->guard.n_missed, 2);
-}
-
 static int ended;
 
 static void end(struct raft_change *req, int status)
@@ -700,7 +683,6 @@ int main(void)
         TEST(hears_whom_it_heard_of_late),
         TEST(alone_is_the_only_voter_of_the_newest_list),
         TEST(send_refusal_of_a_pre_vote_says_the_term),
-        TEST(recv_vote_goes_to_candidates_alone),
         TEST(tick_candidate_at_its_timeout_asks_ahead_anew),
         TEST(settle_change_that_nobody_ends_is_ended),
         TEST(recv_refusal_when_not_leading_passes),
