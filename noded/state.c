@@ -286,8 +286,9 @@ static void lease_live(struct state *state, struct seen *seen, const struct stat
     }
     if (!seen->on_disk)
         state_want_persist(state, seen);
-    /* On disk and active: it was admitted before, and the map was lost since. What runs is its own. */
-    if (slot->admitted || (seen->on_disk && lease->phase == STATE_ACTIVE)) {
+    /* On disk, and leased has our READY: it was admitted before, and the map was lost since. What runs is its own. That the
+     * lease is active says nothing of this node: it may be about to join it. */
+    if (slot->admitted || (seen->on_disk && lease->proof == PROOF_READY)) {
         slot_count(state, slot, -1);
         slot->admitted = true;
         slot_count(state, slot, 1);

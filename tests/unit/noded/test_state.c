@@ -444,12 +444,16 @@ static void state_map_lost_but_epoch_on_disk_is_here_again(void **state)
 
     state_recall_epoch(f->state, &(struct state_epoch){UID, 3, false});
     session(f, true);
-    shows(f, 0, 3, STATE_ACTIVE, PROOF_NONE);
+    shows(f, 0, 3, STATE_ACTIVE, PROOF_READY);
     expect(f, "set 0/3 2 member; READY 0/3;");
-    /* Granted only: never said ready perhaps; it is vetted. */
+    /* It died between the disk and what the vetting would have found. */
     state_recall_epoch(f->state, &(struct state_epoch){UID + 1, 3, false});
     shows(f, 1, 3, STATE_GRANTED, PROOF_NONE);
     expect(f, "vet 1/3;");
+    vetted(f);
+    state_recall_epoch(f->state, &(struct state_epoch){UID + 2, 3, false});
+    shows(f, 2, 3, STATE_ACTIVE, PROOF_NONE);
+    expect(f, "set 1/3 1 member; READY 1/3; vet 2/3;");
 }
 
 static void state_was_admitted_until_it_is_closed_or_of_others(void **state)
@@ -648,6 +652,38 @@ static void state_member_added_while_active_is_vetted(void **state)
     vetted(f);
     state_persisted(f->state, 0);
     expect(f, "set 0/4 2 member; READY 0/4;");
+}
+
+/* The lease is active for the others: that says nothing of a member that joins. */
+static void state_member_that_joins_is_vetted_whatever_changes_meanwhile(void **state)
+{
+    struct fixture *f = *state;
+
+    session(f, true);
+    shows(f, 0, 4, STATE_ACTIVE, PROOF_NONE);
+    expect(f, "vet 0/4; persist 0/4;");
+    state_persisted(f->state, 0);
+    shows(f, 0, 4, STATE_ACTIVE, PROOF_NONE); /* renewed, or another one that joins is ready */
+    expect(f, "");
+    vetted_badly(f, 0, 4, REASON_ACCOUNT);
+    expect(f, "REFUSED 0/4 account; persist 0/4c; sweep 0/4c;");
+}
+
+static void state_member_that_joins_waits_for_the_check_of_its_pool(void **state)
+{
+    struct fixture *f = *state;
+
+    session(f, true);
+    (void)state_pool_set(f->state, &(struct state_pool){"q", UID + 200, UID + 300, 1, 0});
+    shows(f, 200, 1, STATE_ACTIVE, PROOF_NONE);
+    expect(f, "persist 200/1;");
+    state_persisted(f->state, 0);
+    shows(f, 200, 1, STATE_ACTIVE, PROOF_NONE);
+    expect(f, "");
+    state_pool_checked(f->state, "q", true);
+    expect(f, "vet 200/1;");
+    vetted(f);
+    expect(f, "set 200/1 2 member; READY 200/1;");
 }
 
 static void state_member_let_go_is_swept_while_active(void **state)
@@ -950,6 +986,8 @@ int main(void)
         STATE_TEST(state_stray_is_said_where_it_was_clean_or_only_named),
         STATE_TEST(state_stray_makes_this_node_a_member),
         STATE_TEST(state_member_added_while_active_is_vetted),
+        STATE_TEST(state_member_that_joins_is_vetted_whatever_changes_meanwhile),
+        STATE_TEST(state_member_that_joins_waits_for_the_check_of_its_pool),
         STATE_TEST(state_member_let_go_is_swept_while_active),
         STATE_TEST(state_full_list_takes_away_what_it_does_not_name),
         STATE_TEST(state_unchecked_pool_waits_failed_pool_refuses),
