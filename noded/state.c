@@ -552,7 +552,7 @@ void state_stray(struct state *state, uint32_t uid, unsigned reason, const char 
     if (standing == STANDS_HERE || standing == STANDS_SWEPT)
         return;
     /* Not admitted yet: vetting judges it. */
-    if (slot && slot->member && !slot->closed && !slot->admitted)
+    if (slot && slot->member && phase_live(slot->phase) && !slot->closed && !slot->admitted)
         return;
     if (state->in_session)
         state->ops.say(SAY_STRAY, &about, state->arg);

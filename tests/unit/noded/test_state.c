@@ -639,6 +639,20 @@ static void state_stray_makes_this_node_a_member(void **state)
     expect(f, "CLEAN 0/4;");
 }
 
+/* Retired when this node first hears of it: its disk was lost, or it was fenced and is back. */
+static void state_stray_of_what_has_retired_is_said(void **state)
+{
+    struct fixture *f = *state;
+
+    session(f, true);
+    shows(f, 0, 4, STATE_RETIRED, PROOF_CLEAN);
+    expect(f, "retire 0/4;");
+    state_stray(f->state, UID, REASON_MAIL, "/var/mail/x");
+    expect(f, "STRAY 0/4 mail;");
+    shows(f, 0, 4, STATE_DRAINING, PROOF_NONE);
+    expect(f, "set 0/4 3 member closed; persist 0/4c; sweep 0/4c;");
+}
+
 static void state_member_added_while_active_is_vetted(void **state)
 {
     struct fixture *f = *state;
@@ -985,6 +999,7 @@ int main(void)
         STATE_TEST(state_unseen_report_is_said_again),
         STATE_TEST(state_stray_is_said_where_it_was_clean_or_only_named),
         STATE_TEST(state_stray_makes_this_node_a_member),
+        STATE_TEST(state_stray_of_what_has_retired_is_said),
         STATE_TEST(state_member_added_while_active_is_vetted),
         STATE_TEST(state_member_that_joins_is_vetted_whatever_changes_meanwhile),
         STATE_TEST(state_member_that_joins_waits_for_the_check_of_its_pool),
