@@ -26,6 +26,8 @@ int main(int argc, char **argv)
         collide_serve(ACCOUNTS_FD, &collide_files_default);
         return 0;
     }
+    if ((argc == 2 || argc == 3) && strcmp(argv[1], NODED_STANDBY_OPTION) == 0)
+        return noded_standby(argc == 3 ? argv[2] : NODED_CONF_PATH, "/proc/self/exe");
     code = program_start(&program, argc, argv, &conf);
     if (code != PROGRAM_GO_ON)
         return code;

@@ -609,6 +609,7 @@ static int start(struct noded *n)
         .persist = noded_op_persist,
         .vet = noded_op_vet,
         .sweep = noded_op_sweep,
+        .kill = noded_op_kill,
         .say = noded_op_say,
     };
     const struct state_limits limits = {0};
@@ -688,6 +689,7 @@ static void end(struct noded *n)
     free(n->leftover_sweep.items);
     free(n->retired.items);
     free(n->sweep_next.items);
+    free(n->kill_next.items);
     free(n->blocked.items);
     (void)mem_close(n->lock_fd);
     free(n);

@@ -12,6 +12,11 @@ struct err;
  * asks name services. The exit code: 0 told to stop; 1 could not start, which was logged. */
 int noded_run(struct conf **conf, const char *program);
 
+/* Beside noded: end what is here when its validity has passed and noded does not do it, because it is stopped, stuck or can
+ * not start. Settings are those of conf_path, or the default ones if that is not sound: it must run then, too. The exit code. */
+#define NODED_STANDBY_OPTION "--stand-by"
+int noded_standby(const char *conf_path, const char *program);
+
 /* For --check-config: what the files are worth that settings name. 0; -EINVAL with err. */
 int noded_tls_check(const void *settings, struct err *err);
 

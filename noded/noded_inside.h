@@ -30,6 +30,7 @@ struct loop_signal;
 
 #define ROOTS_MAX        80
 #define INCARNATIONS_MAX 32
+#define NODED_SLICE      "xce.slice" /* below it runs all that is sanctioned */
 
 /* Which accounts were asked about lately and are nobody's: what was looked at ahead of its grant. */
 struct ahead {
@@ -159,6 +160,10 @@ struct noded {
     bool sweep_next_again;
     int64_t swept_ms, sweep_took_ms;
 
+    /* noded_kill.c */
+    bool killing;
+    struct uid_list kill_next; /* when that is done */
+
     /* noded_guard.c */
     struct guard guard;
     struct uid_list retired; /* leases that have retired since the last clean pass */
@@ -267,6 +272,8 @@ void noded_vet_settle(struct noded *n, int64_t now_ms);
 
 int noded_sweep_start(struct noded *n);
 void noded_sweep_stop(struct noded *n);
+/* Where cgroup2 is mounted: the first that the mount table names. 0; -ENOENT; -errno. */
+int noded_cgroup_find(char *ret, size_t size);
 /* Configured folders and the prefix have changed. */
 void noded_sweep_places(struct noded *n);
 void noded_op_sweep(const struct state_epoch *uids, size_t n, bool again, void *arg);
@@ -278,6 +285,10 @@ void noded_looker_ready(struct noded *n, struct looker *looker);
  * false = the sweeper is busy. */
 bool noded_sweep_free(struct noded *n, const struct state_epoch *uids, size_t n_uids,
                       void (*done)(struct noded *n, const struct verdicts *dirty));
+
+/* ---- noded_kill.c ---- */
+
+void noded_op_kill(const struct state_epoch *uids, size_t n, void *arg);
 
 /* ---- noded_guard.c ---- */
 

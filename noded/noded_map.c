@@ -47,8 +47,10 @@ int noded_map_start(struct noded *n, bool torn)
         n->incarnation_len = 16;
     }
     n->heard_ms = (int64_t)past.heard_boot_ms;
-    if (n->heard_ms > n->started_ms) /* by another clock: of another time namespace, or machine */
-        n->heard_ms = 0;
+    /* By another clock (of another time namespace, or machine), or never: it counts from now on, also for who comes after us, or
+     * one that is killed again and again would begin anew each time. */
+    if (past.taken && (n->heard_ms == 0 || n->heard_ms > n->started_ms))
+        n->heard_ms = n->started_ms;
     if (!*n->prefix)
         (void)snprintf(n->prefix, sizeof(n->prefix), "%s", past.prefix);
     return 0;

@@ -8,63 +8,34 @@
 #include <sys/stat.h>
 
 #include "common/buf.h"
-#include "common/digest.h"
 #include "common/err.h"
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/net/loop.h"
 #include "noded/noded_inside.h"
+#include "noded/noded_pools_file.h"
 #include "noded/reason.h"
 
-#define FILE_MAX       65536
-#define FILE_HEAD      "xce-pools 1\n"
 #define CHECK_MS       30000
 #define CHECK_AGAIN_MS 5000
 #define FAILED_MS      60000
 
-/* ---- the file: lines "prefix P" and "pool NAME FIRST LAST VALIDITY PASSED", then "sum CRC" of all before ---- */
-
-static void line_load(struct noded *n, char *line)
-{
-    struct state_pool pool = {.check_at_ms = 0};
-    int passed = 0;
-
-    if (sscanf(line, "pool %32s %u %u %ld %d", pool.name, &pool.first, &pool.last,
-               &pool.validity_ms, &passed) == 5) {
-        pool.passed_once = passed;
-        (void)state_pool_set(n->state, &pool);
-    } else if (strncmp(line, "prefix ", 7) == 0 && name_prefix_valid(line + 7)) {
-        (void)snprintf(n->prefix, sizeof(n->prefix), "%s", line + 7);
-    }
-}
-
-static bool sum_is_right(char *text)
-{
-    char *sum = strstr(text, "\nsum ");
-
-    if (!sum || strncmp(text, FILE_HEAD, strlen(FILE_HEAD)) != 0)
-        return false;
-    sum[1] = '\0';
-    return strtoul(sum + 5, NULL, 16) == digest_crc32c(0, text, strlen(text));
-}
+/* ---- the file ---- */
 
 void noded_pools_start(struct noded *n)
 {
-    auto_free char *text = NULL;
-    int r = fs_read_file(AT_FDCWD, n->pools_path, FILE_MAX, &text, NULL);
-    char *rest = text;
+    struct pools_file file;
+    int r = pools_file_read(n->pools_path, &file);
 
-    if (r < 0) {
-        if (r != -ENOENT)
-            log_warning(NULL, "%s: %s", n->pools_path, err_text(r));
-        return;
-    }
-    if (!sum_is_right(text)) {
+    if (r == -EBADMSG)
         log_warning(NULL, "%s: is damaged; leased tells the pools anew", n->pools_path);
+    else if (r < 0 && r != -ENOENT)
+        log_warning(NULL, "%s: %s", n->pools_path, err_text(r));
+    if (r < 0)
         return;
-    }
-    for (char *line; (line = strsep(&rest, "\n"));)
-        line_load(n, line);
+    memcpy(n->prefix, file.prefix, sizeof(n->prefix));
+    for (size_t i = 0; i < file.n_pools; i++)
+        (void)state_pool_set(n->state, &file.pools[i]);
 }
 
 struct save {
@@ -102,16 +73,13 @@ static void save_done(int r, void *arg)
 static void save_begin(struct noded *n)
 {
     struct save *save = mem_must_calloc(1, sizeof(*save));
-    size_t n_pools;
-    const struct state_pool *pools = state_pools(n->state, &n_pools);
+    struct pools_file file = {.n_pools = 0};
+    const struct state_pool *pools = state_pools(n->state, &file.n_pools);
 
     save->n = n;
-    buf_init(&save->text, FILE_MAX);
-    buf_addf(&save->text, FILE_HEAD "prefix %s\n", n->prefix);
-    for (size_t i = 0; i < n_pools; i++)
-        buf_addf(&save->text, "pool %s %u %u %ld %d\n", pools[i].name, pools[i].first,
-                 pools[i].last, (long)pools[i].validity_ms, pools[i].passed_once);
-    buf_addf(&save->text, "sum %08x\n", digest_crc32c(0, buf_str(&save->text), save->text.len));
+    memcpy(file.prefix, n->prefix, sizeof(file.prefix));
+    memcpy(file.pools, pools, file.n_pools * sizeof(*pools));
+    pools_file_print(&file, &save->text);
     n->saving = true;
     n->save_wanted = false;
     noded_offload(n, save_work, save_done, save);

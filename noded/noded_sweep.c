@@ -14,7 +14,6 @@
 
 #define WAIT_MS       2000 /* for what was killed to end */
 #define WAIT_AGAIN_MS 100  /* the same, if it did not end the last time */
-#define SLICE         "xce.slice"
 #define REST_FACTOR   2
 #define REST_MAX_MS   1000
 
@@ -31,8 +30,7 @@ static const char *const places_journals[] = {"/var/log/journal", "/run/log/jour
 static const char *const places_files[] = {
     "/tmp", "/var/tmp", "/dev/shm", "/run/lock", "/run/user", "/var/lib/systemd/coredump", NULL};
 
-/* Where cgroup2 is mounted: the first that the mount table names. */
-static int cgroup_find(char *ret, size_t size)
+int noded_cgroup_find(char *ret, size_t size)
 {
     auto_free char *line = NULL;
     auto_fclose FILE *file = fopen("/proc/self/mountinfo", "re");
@@ -91,7 +89,7 @@ static void looker_start(struct noded *n, struct looker *looker)
     looker->places = (struct sweep_places){
         .prefix = looker->prefix,
         .cgroup = *n->cgroup ? n->cgroup : NULL,
-        .slice = SLICE,
+        .slice = NODED_SLICE,
         .proc = "/proc",
         /* With systemd we may have been given a mount namespace of our own. */
         .mount_namespace = access("/run/systemd/system", F_OK) == 0 ? "/proc/1/ns/mnt" : NULL,
@@ -124,7 +122,7 @@ int noded_sweep_start(struct noded *n)
     if (*n->settings->cgroup)
         (void)snprintf(n->cgroup, sizeof(n->cgroup), "%s", n->settings->cgroup);
     else
-        r = cgroup_find(n->cgroup, sizeof(n->cgroup));
+        r = noded_cgroup_find(n->cgroup, sizeof(n->cgroup));
     if (r < 0)
         log_warning(NULL, "cgroup2 is not mounted: processes of leases are killed one by one");
     noded_sweep_places(n);

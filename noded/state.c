@@ -48,6 +48,7 @@ void state_free(struct state *state)
     free(state->left);
     uids_done(&state->unseen);
     uids_done(&state->dirty);
+    uids_done(&state->kills);
     free(state);
 }
 
@@ -565,9 +566,11 @@ void state_end_pool(struct state *state, const char *name)
     for (size_t at = 0; (seen = table_next(&state->table, &at));) {
         const struct state_pool *pool = state_pool_of(state, seen->uid);
         struct slot *slot = seen->slot;
-        if (slot && slot->member && !slot->closed && phase_live(slot->phase) && pool &&
-            strcmp(pool->name, name) == 0)
-            slot_refuse(state, seen, REASON_VALIDITY, "nothing heard from leased for too long");
+        if (!slot || !slot->member || slot->closed || !phase_live(slot->phase) || !pool ||
+            strcmp(pool->name, name) != 0)
+            continue;
+        slot_refuse(state, seen, REASON_VALIDITY, "nothing heard from leased for too long");
+        slot_want_kill(state, slot);
     }
 }
 
@@ -733,8 +736,10 @@ static enum take take_sweep(struct state *state, struct seen *seen)
         return DROP;
     switch (pool_check(state, seen->uid)) {
     case POOL_UNCHECKED:
+        slot_want_kill(state, slot);
         return KEEP;
     case POOL_FAILED:
+        slot_want_kill(state, slot);
         slot_dirty(state, slot,
                    &(struct state_verdict){.reason = REASON_UNGUARDED, .detail = unguarded});
         slot_say(state, seen);
@@ -775,6 +780,28 @@ static void flush_sweeps(struct state *state)
     state->ops.sweep(q->running, q->n_running, q == &state->sweeps_again, state->arg);
 }
 
+/* Of a uid that has got another lease meanwhile nothing is left to be killed: it was swept. */
+static void flush_kills(struct state *state)
+{
+    auto_free struct state_epoch *uids = NULL;
+    size_t n = 0;
+
+    if (state->kills.n == 0)
+        return;
+    uids = mem_must_calloc(state->kills.n, sizeof(*uids));
+    for (size_t i = 0; i < state->kills.n; i++) {
+        struct seen *seen = table_find(&state->table, state->kills.items[i]);
+        struct slot *slot = seen ? seen->slot : NULL;
+        if (!slot || !slot->killing)
+            continue;
+        slot->killing = false;
+        uids[n++] = (struct state_epoch){seen->uid, seen->epoch, true};
+    }
+    state->kills.n = 0;
+    if (n)
+        state->ops.kill(uids, n, state->arg);
+}
+
 void state_flush(struct state *state, int64_t now_ms, bool may_sweep)
 {
     state->now_ms = now_ms;
@@ -787,6 +814,7 @@ void state_flush(struct state *state, int64_t now_ms, bool may_sweep)
         state->ops.persist(state->persists.running, state->persists.n_running, state->arg);
     if (may_sweep)
         flush_sweeps(state);
+    flush_kills(state);
 }
 
 /* ---- questions ---- */

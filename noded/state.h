@@ -10,7 +10,7 @@
  *     holds the record, and nothing else was found under the uid;
  *   - admission, once closed for an epoch, stays closed: in the map, and on disk before CLEAN;
  *   - CLEAN only after a sweep that began after admission was closed and, in a new session, after the session began;
- *   - nothing is touched in a pool whose overlap check has not passed here.
+ *   - nothing but our own slices is touched in a pool whose overlap check has not passed here.
  * One thread. Pointers given to ops die with the call. Without memory it aborts: its successor takes over what is in the map
  * and on disk, which is whole at any time. */
 #ifndef XCE_NODED_STATE_H
@@ -88,6 +88,10 @@ struct state_ops {
     void (*vet)(const struct state_epoch *uids, size_t n, void *arg);
     /* again: the uids were dirty before: no long waits for them. */
     void (*sweep)(const struct state_epoch *uids, size_t n, bool again, void *arg);
+    /* Kill what runs below our slices of these, at once; nobody answers. For what has to end now, and whose sweep may wait: for
+     * one before it, or for name services, which are asked before anything else of a uid is touched. Again and again while it
+     * waits for these. */
+    void (*kill)(const struct state_epoch *uids, size_t n, void *arg);
     /* To leased, in order. Only between state_session_begin and state_session_end. */
     void (*say)(enum state_say what, const struct state_verdict *about, void *arg);
 };

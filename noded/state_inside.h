@@ -30,6 +30,7 @@ struct state {
 
     struct uids unseen; /* said, not seen in the feed yet */
     struct uids dirty;  /* wait for their next sweep */
+    struct uids kills;  /* what runs in our slices of these is to end now */
     struct state_epoch *left;
     size_t n_left, cap_left;
     int64_t next_due_ms;
@@ -59,6 +60,8 @@ void slot_admit(struct state *state, struct seen *seen);
 void slot_say(struct state *state, struct seen *seen);
 void slot_drop(struct state *state, struct seen *seen);
 void slot_want_sweep(struct state *state, struct slot *slot);
+/* It is over, and its sweep may wait for long: what was let in ends at the next flush. */
+void slot_want_kill(struct state *state, struct slot *slot);
 void slot_detail(struct slot *slot, const char *detail);
 void state_want_persist(struct state *state, struct seen *seen);
 void state_due(struct state *state, int64_t at_ms);

@@ -72,6 +72,14 @@ void slot_want_sweep(struct state *state, struct slot *slot)
     }
 }
 
+void slot_want_kill(struct state *state, struct slot *slot)
+{
+    if (slot->killing)
+        return;
+    slot->killing = true;
+    uids_add(&state->kills, slot->uid);
+}
+
 void slot_close(struct state *state, struct seen *seen)
 {
     struct slot *slot = seen->slot;

@@ -46,7 +46,8 @@ struct slot {
     bool listed : 1;      /* in the full list that is coming in */
     bool sweep_again : 1; /* what runs is not enough */
     bool was_dirty : 1;
-    bool unseen : 1; /* is in state->unseen */
+    bool killing : 1; /* is in state->kills */
+    bool unseen : 1;  /* is in state->unseen */
 };
 
 struct seen {

@@ -91,6 +91,16 @@ static void sweep(const struct state_epoch *entries, size_t n, bool again, void 
     batch_note(arg, again ? "sweep again" : "sweep", entries, n);
 }
 
+static void kill_slices(const struct state_epoch *entries, size_t n, void *arg)
+{
+    struct fixture *f = arg;
+
+    note(f, "kill");
+    for (size_t i = 0; i < n; i++)
+        note(f, " %u/%u", entries[i].uid - UID, entries[i].epoch);
+    note(f, "; ");
+}
+
 static void say(enum state_say what, const struct state_verdict *about, void *arg)
 {
     static const char *const words[] = {"nothing", "READY", "REFUSED", "CLEAN", "DIRTY", "STRAY"};
@@ -99,7 +109,8 @@ static void say(enum state_say what, const struct state_verdict *about, void *ar
          about->reason ? " " : "", reason_word((enum reason)about->reason));
 }
 
-static const struct state_ops ops = {map_set, map_mark, map_retire, persist, vet, sweep, say};
+static const struct state_ops ops = {map_set, map_mark, map_retire,  persist,
+                                     vet,     sweep,    kill_slices, say};
 
 static void pool_passes(struct fixture *f)
 {
@@ -743,11 +754,11 @@ static void state_unchecked_pool_waits_failed_pool_refuses(void **state)
     (void)state_pool_set(f->state, &(struct state_pool){"q", UID + 200, UID + 300, 1, 0});
     shows(f, 200, 1, STATE_GRANTED, PROOF_NONE);
     shows(f, 201, 1, STATE_DRAINING, PROOF_NONE);
-    expect(f, "set 201/1 3 member closed; persist 200/1 201/1c;");
+    expect(f, "set 201/1 3 member closed; persist 200/1 201/1c; kill 201/1;");
     state_persisted(f->state, 0);
-    expect(f, "");
+    expect(f, "kill 201/1;");
     state_pool_checked(f->state, "q", false);
-    expect(f, "REFUSED 200/1 unguarded; persist 200/1c; DIRTY 201/1 unguarded;");
+    expect(f, "REFUSED 200/1 unguarded; persist 200/1c; DIRTY 201/1 unguarded; kill 201/1 200/1;");
     state_pool_checked(f->state, "q", true);
     elapse(f, 1000);
     expect(f, "sweep again 201/1c 200/1c;");
@@ -763,7 +774,7 @@ static void state_validity_ends_what_is_here(void **state)
     state_end_pool(f->state, "other");
     expect(f, "");
     state_end_pool(f->state, "p");
-    expect(f, "close 0/1; persist 0/1c; sweep 0/1c;");
+    expect(f, "close 0/1; persist 0/1c; sweep 0/1c; kill 0/1;");
     state_persisted(f->state, 0);
     swept(f);
     expect(f, "");
@@ -774,6 +785,28 @@ static void state_validity_ends_what_is_here(void **state)
     expect(f, "set 0/1 3 member closed; sweep 0/1c;");
     swept(f);
     expect(f, "CLEAN 0/1;");
+}
+
+/* Name services may hang for as long as this node is cut off. */
+static void state_validity_ends_what_runs_in_an_unchecked_pool(void **state)
+{
+    struct fixture *f = *state;
+    struct state_lease lease;
+
+    (void)state_pool_set(f->state, &(struct state_pool){"q", UID + 200, UID + 300, 1, 0});
+    state_recall_epoch(f->state, &(struct state_epoch){UID + 200, 1, false});
+    state_recall_epoch(f->state, &(struct state_epoch){UID + 201, 1, true});
+    lease = lease_of(f, 200, 1, STATE_ACTIVE, PROOF_NONE);
+    state_recall_lease(f->state, &lease, false);
+    lease = lease_of(f, 201, 1, STATE_ACTIVE, PROOF_NONE);
+    state_recall_lease(f->state, &lease, true); /* one before us had begun to end it */
+    expect(f, "close 201/1; kill 201/1;");
+    state_end_pool(f->state, "q");
+    expect(f, "close 200/1; persist 200/1c; kill 200/1 201/1;");
+    state_persisted(f->state, 0);
+    expect(f, "kill 201/1 200/1;");
+    state_pool_checked(f->state, "q", true);
+    expect(f, "sweep 201/1c 200/1c;");
 }
 
 static void expect_left(struct fixture *f, const char *story)
@@ -1007,6 +1040,7 @@ int main(void)
         STATE_TEST(state_full_list_takes_away_what_it_does_not_name),
         STATE_TEST(state_unchecked_pool_waits_failed_pool_refuses),
         STATE_TEST(state_validity_ends_what_is_here),
+        STATE_TEST(state_validity_ends_what_runs_in_an_unchecked_pool),
         STATE_TEST(state_older_revision_is_not_taken),
         STATE_TEST(state_begins_anew_with_another_incarnation),
         STATE_TEST(state_batches_are_bounded),
