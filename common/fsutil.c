@@ -8,7 +8,10 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/vfs.h>
 #include <unistd.h>
+
+#include <linux/magic.h>
 
 #include "common/digest.h"
 #include "common/mem.h"
@@ -408,5 +411,13 @@ int fs_machine_id(char ret[static FS_ID_BUF])
 
 int fs_boot_id(char ret[static FS_ID_BUF])
 {
-    return fs_read_id("/proc/sys/kernel/random/boot_id", ret);
+    static const char path[] = "/proc/sys/kernel/random/boot_id";
+    struct statfs fs;
+
+    /* In a sandbox with a /proc of its own this would be the kernel's, the same for all containers of a machine, however
+     * often they are started. PID 1 sees what was mounted there for its container. */
+    if (statfs(path, &fs) == 0 && fs.f_type == PROC_SUPER_MAGIC &&
+        fs_read_id("/proc/1/root/proc/sys/kernel/random/boot_id", ret) == 0)
+        return 0;
+    return fs_read_id(path, ret);
 }

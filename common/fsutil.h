@@ -52,7 +52,7 @@ int fs_free_bytes(const char *path, uint64_t *ret_free, uint64_t *ret_total);
  * before, but no socket or file of ours can get their number and be taken for them. What is open is left alone. */
 void fs_fill_standard(void);
 
-/* /etc/machine-id, and the boot id of the kernel. 0; -ENOENT, -ENOMEDIUM not set yet ("uninitialized"), -EBADMSG. */
+/* /etc/machine-id, and the boot id: of the kernel, in a container that of its boot. 0; -ENOENT, -ENOMEDIUM not set yet ("uninitialized"), -EBADMSG. */
 int fs_machine_id(char ret[static FS_ID_BUF]);
 int fs_boot_id(char ret[static FS_ID_BUF]);
 /* The same form out of any file. Dashes are allowed where a UUID has them. */
