@@ -146,12 +146,18 @@ static void add_pool(struct session *session, struct buf *changes, const struct 
     pool_proto_done(&proto);
 }
 
-/* false: the session is over, a newer one of this node has begun (at another replica). */
+/* false: the session is over. */
 static bool add_node(struct session *session, struct buf *changes)
 {
     const struct fsm_node *node = fsm_node(service_fsm(session->service), session->node);
 
-    if (node && node->session > session->number) {
+    if (!node || node->state == NODE_FENCED) {
+        finish(session, FSM_IGNORED,
+               node ? "this node is fenced" : "this node was removed from the register");
+        return false;
+    }
+    /* At another replica. */
+    if (node->session > session->number) {
         finish(session, FSM_IGNORED, "a newer session of this node has begun");
         return false;
     }
@@ -161,8 +167,7 @@ static bool add_node(struct session *session, struct buf *changes)
         finish(session, FSM_IGNORED, REPORT_AGAIN);
         return false;
     }
-    if (node)
-        wire_varint(changes, 6, (uint64_t)node->state);
+    wire_varint(changes, 6, (uint64_t)node->state);
     return true;
 }
 
@@ -188,14 +193,13 @@ static bool add_event(struct session *session, struct buf *changes, const struct
             wire_bytes(changes, 4, event->name, strlen(event->name));
         break;
     case HUB_NODE:
+    case HUB_NODE_GONE:
         if (!strcmp(event->name, session->node))
             return add_node(session, changes);
         break;
     case HUB_SYNCED:
         session->listing = false;
         wire_varint(changes, 5, 1);
-        break;
-    case HUB_NODE_GONE:
         break;
     case HUB_SKIPPED:
         finish(session, FSM_IGNORED, "too slow: changes were skipped; begin a new session");

@@ -393,6 +393,63 @@ static void session_ends_when_the_node_has_begun_another_elsewhere(void **state)
     kit_stream_end(&stream);
 }
 
+static void verb(struct service_kit *kit, const char *name, Xce__V1__NodeVerb what)
+{
+    const struct fsm_node *known = node(kit, name);
+    Xce__V1__Command command = XCE__V1__COMMAND__INIT;
+    Xce__V1__CmdNodeVerb change = XCE__V1__CMD_NODE_VERB__INIT;
+
+    change.verb = what;
+    change.node = (ProtobufCBinaryData){strlen(name), (uint8_t *)(uintptr_t)name};
+    change.reason = (ProtobufCBinaryData){3, (uint8_t *)"why"};
+    change.machine_id = (ProtobufCBinaryData){strlen(known->machine_id),
+                                              (uint8_t *)(uintptr_t)known->machine_id};
+    change.boot_id = (ProtobufCBinaryData){strlen(known->boot_id),
+                                           (uint8_t *)(uintptr_t)known->boot_id};
+    command.kind_case = XCE__V1__COMMAND__KIND_NODE_VERB;
+    command.node_verb = &change;
+    propose(kit, &command);
+    service_kit_settle(kit);
+}
+
+/* Its machine stood still, and goes on: it is not to be answered as if nothing were, but to say who it is. */
+static void session_ends_when_the_node_is_fenced(void **state)
+{
+    struct service_kit *kit = *state;
+    struct kit_stream stream;
+
+    begin(kit, &stream, "n2");
+    service_kit_elapse(kit, 40000);
+    service_kit_settle(kit);
+    assert_int_equal(node(kit, "n2")->state, NODE_LOST);
+    assert_false(stream.finished);
+    verb(kit, "n2", XCE__V1__NODE_VERB__NODE_VERB_FENCE);
+    assert_true(stream.finished);
+    assert_int_equal(stream.r, FSM_IGNORED);
+    kit_stream_end(&stream);
+}
+
+/* While it resolves names it must be registered, or nobody waits until it has forgotten them. */
+static void session_ends_when_the_node_is_forgotten(void **state)
+{
+    struct service_kit *kit = *state;
+    struct kit_stream stream, other;
+
+    begin(kit, &stream, "n2");
+    begin(kit, &other, "n3");
+    verb(kit, "n2", XCE__V1__NODE_VERB__NODE_VERB_DRAIN);
+    kit_stream_beat(&stream, fsm_revision(kit->engine.fsm));
+    service_kit_settle(kit);
+    service_kit_elapse(kit, 2000);
+    service_kit_settle(kit);
+    verb(kit, "n2", XCE__V1__NODE_VERB__NODE_VERB_FORGET);
+    assert_true(stream.finished);
+    assert_int_equal(stream.r, FSM_IGNORED);
+    assert_false(other.finished);
+    kit_stream_end(&stream);
+    kit_stream_end(&other);
+}
+
 static void rubbish_from_another_replica_changes_nothing(void **state)
 {
     static const uint8_t rubbish[] = {0x0a, 0x7f, 0xff, 0x00};
@@ -541,6 +598,8 @@ int main(void)
         TEST(node_at_another_replica_is_connected_as_long_as_it_is_told),
         TEST(node_at_another_replica_is_not_lost),
         TEST(session_ends_when_the_node_has_begun_another_elsewhere),
+        TEST(session_ends_when_the_node_is_fenced),
+        TEST(session_ends_when_the_node_is_forgotten),
         TEST(rubbish_from_another_replica_changes_nothing),
         TEST(watermark_of_the_future_ends_nothing),
         TEST(watermarks_of_many_nodes_are_all_told),
