@@ -223,7 +223,8 @@ static void op_changed(uint64_t revision, bool full_done, enum session_node node
     }
     if (node && node != n->as_node)
         n->as_node = node;
-    if (node == SESSION_NODE_UNKNOWN && !n->listing)
+    /* A new pass ends the one, and is asked for before the other is forgotten. */
+    if ((node == SESSION_NODE_UNKNOWN || node == SESSION_NODE_DRAINING) && !n->listing)
         guard_await(&n->guard, n->revision);
     noded_touch(n);
 }
