@@ -91,3 +91,46 @@ class Oracle:
         for lease in listed.values():
             if lease['state'] in ('granted', 'active') and lease['job'] not in self.unanswered:
                 test.assertIn(lease['lease'], known, f'{lease["name"]} ({lease["job"]}) is held by nobody who knows')
+
+
+class Lives:
+    """Every change of every lease, as watchers were told it, in the order of revisions: no uid has two leases, epochs go up by one,
+    states follow each other as they may, and nothing goes on to be free without the proof of each member.
+
+    lines: of one watcher or of several of the same cluster; what several were told of one revision is the same."""
+    MAY_FOLLOW = {'granted': ('active', 'draining'), 'active': ('draining',), 'draining': ('normalising', 'cooling'),
+                  'normalising': ('draining', 'cooling'), 'cooling': ('draining', 'retired'), 'retired': ('draining', 'free'), 'free': ()}
+    SAME = ('lease', 'uid', 'epoch', 'name', 'state', 'members', 'reasons', 'cause')
+
+    def __init__(self, test, lines):
+        self.test = test
+        self.changes = {}  # by revision
+        self.last = {}     # uid -> the last that was told of it
+        for line in [line for line in list(lines) if 'lease' in line]:
+            first = self.changes.setdefault(line['revision'], line)
+            test.assertEqual({k: line[k] for k in self.SAME}, {k: first[k] for k in self.SAME})
+
+    def check(self):
+        """By uid, what came last."""
+        for _, line in sorted(self.changes.items()):
+            self.take(line)
+        return self.last
+
+    def take(self, line):
+        before = self.last.get(line['uid'])
+        if not before:
+            pass
+        elif before['lease'] != line['lease']:
+            self.test.assertEqual(before['state'], 'free', f'{line["uid"]} was given out while held: {before}, {line}')
+            self.test.assertEqual((line['epoch'], line['state']), (before['epoch'] + 1, 'granted'), line)
+        elif before['state'] != line['state']:
+            self.test.assertIn(line['state'], self.MAY_FOLLOW[before['state']], f'{before}, {line}')
+        self.proofs(line)
+        self.last[line['uid']] = line
+
+    def proofs(self, line):
+        proofs = {m['node']: m['proof'] for m in line['members'] if line['state'] != 'active' or not m['released']}
+        if line['state'] in ('cooling', 'retired', 'free'):
+            self.test.assertLessEqual(set(proofs.values()), {'clean', 'fenced'}, line)
+        elif line['state'] == 'active':
+            self.test.assertEqual(set(proofs.values()), {'ready'}, line)
