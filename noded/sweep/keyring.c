@@ -5,8 +5,8 @@
  * mostly no key at all, and no second look is needed. The same is done to every key of the uid that the uid sees, wherever it
  * is: the next holder could do no more.
  *
- * What no finding is: a keyring that the uid can look at, and no more. A file or socket that somebody else has open keeps the
- * session keyring of who opened it. A key of the uid in it is a finding.
+ * What no finding is: a session's or a process's keyring that the uid can look at, and no more. A file or socket that somebody
+ * else has open keeps those of who opened it. A key of the uid in it is a finding.
  * The kernel's registry is one for all containers of the machine. */
 #include <errno.h>
 #include <fcntl.h>
@@ -25,11 +25,14 @@
 #include "noded/sweep/uids.h"
 
 #define HOLDERS_MAX 65536
+#define LOOSE_MAX   1024 /* of one uid; what is beyond counts as a key */
 #define GAP_NS      10000000L
 #define GAP_MAX_NS  320000000L
+#define AGAIN_MS    100
 /* Permissions of a key's owner: write, search, link, set attributes. */
-#define MAY_MORE  0x003c0000UL
-#define LINES_LEN 8192 /* a description has 4,095 characters at most */
+#define MAY_MORE        0x003c0000UL
+#define LINES_LEN       8192 /* a description has 4,095 characters at most */
+#define DESCRIPTION_LEN 5120
 
 struct holders {
     struct holder {
@@ -87,63 +90,103 @@ static long key(int operation, long a, long b)
     return syscall(SYS_keyctl, operation, a, b, 0L, 0L);
 }
 
-struct key_line {
+struct key_seen {
     long serial;
-    uid_t uid;
     bool is_ring;
     bool
-        is_loose; /* a keyring that none of the uid's leads to, and that whoever has the uid may only look at */
+        is_loose; /* a keyring to which nothing leads, and that whoever has the uid may only look at */
 };
 
-/* "serial flags usage timeout permissions uid gid type description". A persistent keyring is given to whoever asks. */
-static bool key_parse(const char *line, struct key_line *ret)
+/* Of the kernel's keyrings those that nobody comes to by the uid: a process keeps them, or a file that it had opened, or a user
+ * namespace. A user's own (_uid.N, _uid_ses.N, _persistent.N) are given to whoever asks. */
+static bool is_unreachable(const char *name)
 {
-    const char *word = line;
-    unsigned long permissions = 0;
+    static const char *const names[] = {"_ses", "_pid", "_tid", ".user_reg"};
 
-    for (int i = 0; i < 8; i++) {
-        char *end;
-        word += strspn(word, " ");
-        if (i == 0)
-            ret->serial = (long)strtoul(word, &end, 16);
-        if (i == 4)
-            permissions = strtoul(word, &end, 16);
-        if (i == 5)
-            ret->uid = (uid_t)strtoul(word, &end, 10);
-        if (i == 7)
-            ret->is_ring = strncmp(word, "keyring ", 8) == 0;
-        word += strcspn(word, " ");
-    }
-    ret->is_loose = ret->is_ring && !(permissions & MAY_MORE) &&
-                    strncmp(word + strspn(word, " "), "_persistent", 11) != 0;
-    return *word != '\0';
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    return false;
+}
+
+/* Behind the next semicolon, if there is one. */
+static const char *field_next(const char *at)
+{
+    at += strcspn(at, ";");
+    return *at ? at + 1 : at;
+}
+
+/* "type;uid;gid;permissions;description". False: it is none of ours, or can not be looked at. */
+static bool key_look(long serial, struct key_seen *ret)
+{
+    char text[DESCRIPTION_LEN];
+    long len = syscall(SYS_keyctl, KEYCTL_DESCRIBE, serial, text, sizeof(text), 0L);
+
+    if (len <= 0 || len > (long)sizeof(text))
+        return false;
+    const char *uid = field_next(text), *permissions = field_next(field_next(uid));
+    if ((uid_t)strtoul(uid, NULL, 10) != getuid())
+        return false;
+    ret->serial = serial;
+    ret->is_ring = strncmp(text, "keyring;", 8) == 0;
+    ret->is_loose = ret->is_ring && !(strtoul(permissions, NULL, 16) & MAY_MORE) &&
+                    is_unreachable(field_next(permissions));
+    return true;
+}
+
+/* "serial flags usage timeout permissions uid gid type description". Whoever made the key has chosen the description: it may
+ * have line breaks, and what follows them may look like a line. So only the serial is taken, and the kernel asked about it. */
+static bool line_look(const char *line, struct key_seen *ret)
+{
+    char *end;
+    unsigned long serial = strtoul(line, &end, 16);
+
+    /* From 2^31 on they mean the keyrings of whoever asks. */
+    return end != line && *end == ' ' && serial > 0 && serial <= INT32_MAX &&
+           key_look((long)serial, ret);
+}
+
+struct loose {
+    int32_t serials[LOOSE_MAX];
+    int n;
+};
+
+/* Each once, in however many lines it is named. */
+static void loose_note(struct loose *loose, long serial)
+{
+    for (int i = 0; i < loose->n; i++)
+        if (loose->serials[i] == serial)
+            return;
+    if (loose->n < LOOSE_MAX)
+        loose->serials[loose->n++] = (int32_t)serial;
 }
 
 /* Call fn for each key of ours that we see. How many are loose; -errno. */
-static int keys_each(void (*fn)(const struct key_line *key))
+static int keys_each(void (*fn)(const struct key_seen *key))
 {
     auto_close int fd = open("/proc/keys", O_RDONLY | O_CLOEXEC);
+    struct loose loose = {.n = 0};
     char text[LINES_LEN];
     size_t len = 0;
     ssize_t n = 0;
-    int loose = 0;
 
     while (fd >= 0 && (n = read(fd, text + len, sizeof(text) - len)) > 0) {
         char *line = text, *end;
         len += (size_t)n;
         for (; (end = memchr(line, '\n', len)); line = end + 1) {
-            struct key_line one;
+            struct key_seen one;
             *end = '\0';
             len -= (size_t)(end + 1 - line);
-            if (!key_parse(line, &one) || one.uid != getuid())
+            if (!line_look(line, &one))
                 continue;
-            loose += one.is_loose;
+            if (one.is_loose)
+                loose_note(&loose, one.serial);
             if (fn)
                 fn(&one);
         }
         memmove(text, line, len);
     }
-    return fd < 0 || n < 0 ? -errno : loose;
+    return fd < 0 || n < 0 ? -errno : loose.n;
 }
 
 static int loose_count(void)
@@ -152,19 +195,34 @@ static int loose_count(void)
 }
 
 /* Whoever has a key in its session may do with it what its possessor may. */
-static void key_possess(long id)
+static bool key_possess(long id)
 {
-    (void)key(KEYCTL_LINK, id, KEY_SPEC_SESSION_KEYRING);
+    return key(KEYCTL_LINK, id, KEY_SPEC_SESSION_KEYRING) == 0;
 }
 
-static void key_end(const struct key_line *one)
+static void ring_end(long id)
+{
+    (void)key(KEYCTL_CLEAR, id, 0);
+    (void)key(KEYCTL_INVALIDATE, id, 0);
+}
+
+/* By this name whoever asks is its possessor; of one that may not be linked he is that by this name alone. From its end until
+ * the kernel has collected it neither of the two names leads anywhere (ENOKEY): the other one waits for the next time. */
+static void user_ring_take(long id)
+{
+    if (!key_possess(id))
+        ring_end(id);
+}
+
+static void key_end(const struct key_seen *one)
 {
     if (one->serial == key(KEYCTL_GET_KEYRING_ID, KEY_SPEC_SESSION_KEYRING, 0))
         return;
-    key_possess(one->serial);
+    (void)key_possess(one->serial);
     if (one->is_ring)
-        (void)key(KEYCTL_CLEAR, one->serial, 0);
-    (void)key(KEYCTL_INVALIDATE, one->serial, 0);
+        ring_end(one->serial);
+    else
+        (void)key(KEYCTL_INVALIDATE, one->serial, 0);
 }
 
 /* What fails is still counted afterwards. */
@@ -172,14 +230,15 @@ static int keys_end(void)
 {
     (void)key(KEYCTL_CLEAR, KEY_SPEC_SESSION_KEYRING, 0); /* of the uid before */
     (void)key(KEYCTL_GET_PERSISTENT, -1, KEY_SPEC_SESSION_KEYRING);
-    key_possess(KEY_SPEC_USER_KEYRING);
-    key_possess(KEY_SPEC_USER_SESSION_KEYRING);
+    user_ring_take(KEY_SPEC_USER_KEYRING);
+    user_ring_take(KEY_SPEC_USER_SESSION_KEYRING);
     return keys_each(key_end);
 }
 
 /* ---- the parent ---- */
 
-/* Have it done as each of them; those whose keys are not all loose are kept. 0; -errno. */
+/* Have it done as each of them; those whose keys are not all loose are kept. They have been counted before: what has gone since
+ * is taken for one that is there, and nothing comes to be of a uid under which nothing runs. 0; -errno. */
 static int holders_act(struct sweep *sweep, struct holders *h, uids_act_fn act)
 {
     auto_free uint32_t *uids = calloc(h->n + 1, sizeof(*uids));
@@ -207,13 +266,12 @@ static int holders_look(struct sweep *sweep, struct holders *h)
 }
 
 /* The kernel collects what is invalid, and what a process or a user namespace held that has ended, a moment later. */
-static int gone_await(struct sweep *sweep, struct holders *left)
+static int gone_await(struct sweep *sweep, struct holders *left, int64_t until_ms)
 {
-    int64_t deadline_ms = clock_mono_ms() + sweep->wait_ms;
     struct timespec gap = {.tv_nsec = GAP_NS};
     int r;
 
-    while ((r = holders_look(sweep, left)) == 0 && left->n && clock_mono_ms() < deadline_ms) {
+    while ((r = holders_look(sweep, left)) == 0 && left->n && clock_mono_ms() < until_ms) {
         (void)nanosleep(&gap, NULL);
         gap.tv_nsec = gap.tv_nsec < GAP_MAX_NS ? gap.tv_nsec * 2 : GAP_MAX_NS;
     }
@@ -226,17 +284,23 @@ static void report(struct sweep *sweep, const struct holders *h)
         sweep_found(sweep, h->items[i].uid, REASON_KEYRING, "%u keys", h->items[i].keys);
 }
 
-/* Every job of systemd leaves keyrings. What is gone has been looked for again: that does not make another round. */
-static int holders_end(struct sweep *sweep, struct holders *had)
+/* Every job of systemd leaves keyrings. What is gone has been looked for again: that does not make another round.
+ *
+ * To end what is there may make fresh keyrings, which are ended with it. So each time is followed by a longer wait in which
+ * nothing is made: the kernel's collector, however slow, comes to an end of it. */
+static int holders_end(struct sweep *sweep, struct holders *h)
 {
-    struct holders left = {0};
-    int r = holders_act(sweep, had, keys_end);
+    int64_t deadline_ms = clock_mono_ms() + sweep->wait_ms;
+    int r;
 
-    if (r == 0)
-        r = gone_await(sweep, &left);
-    report(sweep, r < 0 ? had : &left);
-    free(left.items);
-    return r;
+    for (int64_t wait_ms = AGAIN_MS;; wait_ms *= 2) {
+        int64_t until_ms = clock_mono_ms() + wait_ms;
+        r = holders_act(sweep, h, keys_end);
+        if (r == 0)
+            r = gone_await(sweep, h, until_ms < deadline_ms ? until_ms : deadline_ms);
+        if (r < 0 || h->n == 0 || clock_mono_ms() >= deadline_ms)
+            return r;
+    }
 }
 
 void sweep_keyrings(struct sweep *sweep)
@@ -246,8 +310,7 @@ void sweep_keyrings(struct sweep *sweep)
 
     if (r == 0 && holders.n && sweep->remove)
         r = holders_end(sweep, &holders);
-    else
-        report(sweep, &holders);
+    report(sweep, &holders);
     if (r < 0)
         sweep_failed(sweep, "keyrings", r);
     free(holders.items);

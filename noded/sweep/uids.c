@@ -31,7 +31,8 @@
 #else
 #define SETRESUID SYS_setresuid
 #endif
-#define ANSWER_MS 5000
+#define ANSWER_MS  5000
+#define FAILED_MAX 8 /* in one call: each may take so long */
 
 static _Atomic pid_t helper_pid;
 static _Atomic uint32_t in_hand; /* 0 = none */
@@ -127,7 +128,6 @@ static int helper_start(struct helper *h, uids_act_fn act)
 
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) < 0)
         return -errno;
-    h->fd = fds[0];
     h->pid = fork_deaf();
     if (h->pid == 0) {
         (void)close(fds[0]);
@@ -135,11 +135,13 @@ static int helper_start(struct helper *h, uids_act_fn act)
     }
     r = h->pid < 0 ? -errno : 0;
     (void)close(fds[1]);
-    if (r < 0)
-        (void)close(h->fd);
-    else
-        atomic_store(&helper_pid, h->pid);
-    return r;
+    if (r < 0) {
+        (void)close(fds[0]);
+        return r;
+    }
+    h->fd = fds[0];
+    atomic_store(&helper_pid, h->pid);
+    return 0;
 }
 
 /* Whoever has the uid may stop or kill it meanwhile. */
@@ -160,31 +162,40 @@ static int helper_ask(const struct helper *h, uint32_t uid)
 
 static void helper_stop(struct helper *h)
 {
+    if (h->fd < 0)
+        return;
     (void)close(h->fd);
+    h->fd = -1;
     (void)kill(h->pid, SIGKILL);
     while (waitpid(h->pid, NULL, 0) < 0 && errno == EINTR)
         continue;
     atomic_store(&helper_pid, 0);
 }
 
+/* A child that has failed is no more: the uids after it have another. The first failure; 0 = none. */
 static int all_act(struct sweep *sweep, const uint32_t *uids, size_t n_uids, uids_act_fn act,
                    int *ret_results)
 {
     struct helper helper = {.fd = -1};
-    int r = helper_start(&helper, act);
+    int failed = 0, n_failed = 0;
 
-    if (r < 0)
-        return r;
-    for (size_t i = 0; r >= 0 && i < n_uids; i++) {
+    for (size_t i = 0; n_failed < FAILED_MAX && i < n_uids; i++) {
         if (!take_in_hand(sweep, uids[i]))
             continue;
-        r = helper_ask(&helper, uids[i]);
+        int r = helper.fd < 0 ? helper_start(&helper, act) : 0;
+        if (r >= 0)
+            r = helper_ask(&helper, uids[i]);
         if (r >= 0 && ret_results)
             ret_results[i] = r;
+        if (r >= 0)
+            continue;
+        helper_stop(&helper);
+        n_failed++;
+        failed = failed ? failed : r;
     }
     helper_stop(&helper);
     atomic_store(&in_hand, 0); /* it has answered, or is no more */
-    return r < 0 ? r : 0;
+    return failed;
 }
 
 int uids_act(struct sweep *sweep, const uint32_t *uids, size_t n_uids, uids_act_fn act,

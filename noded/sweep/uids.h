@@ -13,9 +13,9 @@ struct sweep;
 /* 0 or more; -errno. In the child, in which nothing but system calls may be made: the parent has threads. */
 typedef int (*uids_act_fn)(void);
 
-/* Do that as each of the uids that is still wanted; group 0, no capabilities, an empty session keyring. Up to the first failure.
- * One caller at a time, the others wait. ret_results (may be NULL): what it gave for each of them, as it was for one that is not
- * wanted. 0; -errno. */
+/* Do that as each of the uids that is still wanted; group 0, no capabilities, an empty session keyring. After a failure it goes on
+ * with the next, but after eight no more. One caller at a time, the others wait. ret_results (may be NULL): what it gave for each
+ * of them, as it was for one that is not wanted or where it failed. 0; -errno of the first failure. */
 int uids_act(struct sweep *sweep, const uint32_t *uids, size_t n_uids, uids_act_fn act,
              int *ret_results);
 

@@ -5,8 +5,10 @@
 #include <linux/keyctl.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -16,6 +18,9 @@
 
 #define ALL_OF_POSSESSOR 0x3f000000L
 #define ALL_OF_ALL       0x3f3f3f3fL
+/* Its possessor may view, read and search, its owner view. */
+#define LOOKED_INTO 0x0b010000L
+#define VIEWED      0x00010000L
 
 static long keyctl(int operation, long a, long b)
 {
@@ -291,11 +296,12 @@ static void become_keeper_of_pipe(uint32_t uid)
     pid_t pid;
     int ends[2];
 
-    /* One that shares descriptors, and is the uid for a moment. */
+    /* One that shares descriptors, and is the uid for a moment; it has a keyring of its process, too. */
     pid = (pid_t)syscall(SYS_clone, CLONE_FILES | SIGCHLD, NULL, NULL, NULL, 0L);
     if (pid == 0) {
         become(uid);
         die_unless(keyctl(KEYCTL_JOIN_SESSION_KEYRING, 0, 0) > 0);
+        die_unless(keyctl(KEYCTL_GET_KEYRING_ID, KEY_SPEC_PROCESS_KEYRING, 1) > 0);
         _exit(pipe(ends) == 0 ? 0 : 1);
     }
     die_unless(fixture_reap(pid) == 0);
@@ -313,12 +319,205 @@ static void keyrings_without_keys_that_an_open_file_keeps_are_clean(void **state
     f->sweep.remove = true;
     sweep_run(&f->sweep, SWEEP_LYING);
     fixture_assert_clean(f);
-    assert_keys(f->uids[0], 1);
+    assert_keys(f->uids[0], 2);
     f->sweep.remove = false;
     sweep_run(&f->sweep, SWEEP_LYING);
     fixture_assert_clean(f);
     (void)kill(keeper, SIGKILL);
     (void)fixture_reap(keeper);
+}
+
+/* ---- what its owner says of a key ---- */
+
+/* One key, as many lines of keyrings that count for none. */
+static void leave_keys_with_lines(uint32_t uid)
+{
+    char text[1024], lines[512] = "";
+    int len = 0;
+
+    for (int i = 0; i < 10; i++)
+        len += snprintf(lines + len, sizeof(lines) - (size_t)len,
+                        "%x I 1 perm 00010000 %u 0 keyring _ses\n", i + 1, uid);
+    become(uid);
+    (void)snprintf(text, sizeof(text), "x\n%s", lines);
+    die_unless(key_add(text, KEY_SPEC_USER_KEYRING) > 0);
+}
+
+static void keys_described_as_lines_of_others_go(void **state)
+{
+    struct fixture *f = fixture_with_keys(state);
+
+    run_as(leave_keys_with_lines, f->uids[0]);
+    f->sweep.remove = false;
+    sweep_run(&f->sweep, SWEEP_LYING);
+    assert_dirty(f);
+    f->sweep.remove = true;
+    sweep_run(&f->sweep, SWEEP_LYING);
+    fixture_assert_clean(f);
+    assert_keys(f->uids[0], 0);
+}
+
+/* A keyring that is there, twice; and what means the session keyring of whoever asks. */
+static void become_keeper_of_pipe_and_line(uint32_t uid)
+{
+    int told[2];
+    char text[256];
+    long ring = 0;
+    pid_t pid;
+
+    die_unless(pipe(told) == 0);
+    pid = (pid_t)syscall(SYS_clone, CLONE_FILES | SIGCHLD, NULL, NULL, NULL, 0L);
+    if (pid == 0) {
+        int ends[2];
+        become(uid);
+        ring = keyctl(KEYCTL_JOIN_SESSION_KEYRING, 0, 0);
+        die_unless(ring > 0 && write(told[1], &ring, sizeof(ring)) == (ssize_t)sizeof(ring));
+        _exit(pipe(ends) == 0 ? 0 : 1);
+    }
+    die_unless(fixture_reap(pid) == 0);
+    die_unless(read(told[0], &ring, sizeof(ring)) == (ssize_t)sizeof(ring));
+    (void)snprintf(text, sizeof(text),
+                   "x\n%lx I 1 perm 00010000 %u 0 keyring _ses\n"
+                   "%lx I 1 perm 00010000 %u 0 keyring _ses\n"
+                   "fffffffd I 1 perm 3f3f0000 %u 0 user y\n",
+                   ring, uid, ring, uid, uid);
+    ring = keyctl(KEYCTL_JOIN_SESSION_KEYRING, 0, 0);
+    die_unless(ring > 0 && keyctl(KEYCTL_SETPERM, ring, ALL_OF_ALL) == 0);
+    pid = fork();
+    if (pid == 0) {
+        become(uid);
+        long one = key_add(text, ring);
+        die_unless(one > 0 && keyctl(KEYCTL_SETPERM, one, 0x3f010000L) == 0);
+        _exit(0);
+    }
+    die_unless(fixture_reap(pid) == 0);
+}
+
+static void keys_described_as_lines_that_are_true_count_once(void **state)
+{
+    struct fixture *f = fixture_with_keys(state);
+    pid_t keeper = fixture_plant(become_keeper_of_pipe_and_line, f->uids[0]);
+
+    f->sweep.wait_ms = 200;
+    sweep_run(&f->sweep, SWEEP_LYING);
+    assert_dirty(f);
+    assert_keys(f->uids[0], 2);
+    (void)kill(keeper, SIGKILL);
+    (void)fixture_reap(keeper);
+    f->sweep.wait_ms = 10000;
+    sweep_run(&f->sweep, SWEEP_LYING);
+    fixture_assert_clean(f);
+}
+
+/* What another has put into the uid's own keyring is found there by the next one. */
+static void leave_keyrings_to_be_looked_into(uint32_t uid)
+{
+    leave_key_of_another(uid);
+    die_unless(keyctl(KEYCTL_SETPERM, KEY_SPEC_USER_SESSION_KEYRING, LOOKED_INTO) == 0);
+    die_unless(keyctl(KEYCTL_SETPERM, KEY_SPEC_USER_KEYRING, LOOKED_INTO) == 0);
+}
+
+static void find_key_of_another(uint32_t uid)
+{
+    become(uid);
+    die_unless(syscall(SYS_keyctl, KEYCTL_SEARCH, KEY_SPEC_USER_KEYRING, "user", "of-root", 0L) >
+               0);
+}
+
+static void keyrings_that_may_only_be_looked_into_go(void **state)
+{
+    struct fixture *f = fixture_with_keys(state);
+
+    run_as(leave_keyrings_to_be_looked_into, f->uids[0]);
+    run_as(find_key_of_another, f->uids[0]);
+    f->sweep.wait_ms = 10000; /* the one goes first, the other when the kernel has collected it */
+    f->sweep.remove = false;
+    sweep_run(&f->sweep, SWEEP_LYING);
+    assert_dirty(f);
+    f->sweep.remove = true;
+    sweep_run(&f->sweep, SWEEP_LYING);
+    fixture_assert_clean(f);
+    assert_keys(f->uids[0], 0);
+}
+
+/* Those of a user namespace, as they end with it. */
+static void become_holder_of_locked_keyrings(uint32_t uid)
+{
+    long rings[2];
+
+    become(uid);
+    die_unless(unshare(CLONE_NEWUSER) == 0);
+    rings[0] = keyctl(KEYCTL_GET_KEYRING_ID, KEY_SPEC_USER_KEYRING, 1);
+    rings[1] = keyctl(KEYCTL_GET_KEYRING_ID, KEY_SPEC_USER_SESSION_KEYRING, 1);
+    for (int i = 0; i < 2; i++)
+        die_unless(rings[i] > 0 && keyctl(KEYCTL_SETPERM, rings[i], VIEWED) == 0);
+}
+
+static void keyrings_of_a_user_that_are_locked_are_dirty(void **state)
+{
+    struct fixture *f = fixture_with_keys(state);
+    pid_t holder = fixture_plant(become_holder_of_locked_keyrings, f->uids[0]);
+
+    f->sweep.wait_ms = 200;
+    sweep_run(&f->sweep, SWEEP_LYING);
+    assert_dirty(f);
+    (void)kill(holder, SIGKILL);
+    (void)fixture_reap(holder);
+    f->sweep.wait_ms = 10000;
+    sweep_run(&f->sweep, SWEEP_LYING);
+    fixture_assert_clean(f);
+}
+
+/* ---- the child ---- */
+
+#define ASKED_MAX 64
+
+static _Atomic int *n_asked;
+static uint32_t dies_as;
+
+static int act_or_die(void)
+{
+    (void)atomic_fetch_add(n_asked, 1);
+    if (!dies_as || getuid() == dies_as)
+        (void)kill(getpid(), SIGKILL);
+    return 7;
+}
+
+static void counter_make(void)
+{
+    n_asked = mmap(NULL, sizeof(*n_asked), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+                   0);
+    assert_ptr_not_equal((void *)n_asked, MAP_FAILED);
+}
+
+static void uids_after_one_whose_child_has_died_are_asked(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    int results[2] = {0};
+
+    f->list.n = 2;
+    f->sweep.ids.max = f->uids[1];
+    counter_make();
+    dies_as = f->uids[0];
+    assert_true(uids_act(&f->sweep, f->uids, 2, act_or_die, results) < 0);
+    assert_int_equal(results[0], 0);
+    assert_int_equal(results[1], 7);
+    (void)munmap((void *)n_asked, sizeof(*n_asked));
+}
+
+/* Each may take as long as one that is stopped. */
+static void uids_whose_children_all_die_end_it(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    uint32_t uids[ASKED_MAX];
+
+    for (int i = 0; i < ASKED_MAX; i++)
+        uids[i] = f->uids[0];
+    counter_make();
+    dies_as = 0;
+    assert_true(uids_act(&f->sweep, uids, ASKED_MAX, act_or_die, NULL) < 0);
+    assert_in_range(*n_asked, 2, 10);
+    (void)munmap((void *)n_asked, sizeof(*n_asked));
 }
 
 static bool wanted_till_in_hand(uint32_t id, void *arg)
@@ -372,6 +571,12 @@ int main(void)
         SWEEP_TEST(keyrings_without_keys_that_an_open_file_keeps_are_clean),
         SWEEP_TEST(keys_of_a_user_namespace_that_has_ended_go),
         SWEEP_TEST(keys_in_a_keyring_of_another_are_dirty_until_it_is_gone),
+        SWEEP_TEST(keys_described_as_lines_of_others_go),
+        SWEEP_TEST(keys_described_as_lines_that_are_true_count_once),
+        SWEEP_TEST(keyrings_that_may_only_be_looked_into_go),
+        SWEEP_TEST(keyrings_of_a_user_that_are_locked_are_dirty),
+        SWEEP_TEST(uids_after_one_whose_child_has_died_are_asked),
+        SWEEP_TEST(uids_whose_children_all_die_end_it),
         SWEEP_TEST(keys_of_what_has_become_here_meanwhile_stay),
         SWEEP_TEST(keys_that_can_not_be_counted_are_dirty),
     };
