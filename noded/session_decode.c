@@ -121,8 +121,12 @@ int session_decode_changes(const Xce__V1__Changes *changes, const char *node,
 {
     char gecos[XCE_GECOS_LEN_MAX + 1];
     struct state_lease lease;
-    int r = pools_decode(changes, node, ops, arg, err);
+    int r;
 
+    /* Before those that take their place: a node holds only so many. */
+    for (size_t i = 0; i < changes->n_gone_pools; i++)
+        ops->pool_gone(changes->gone_pools[i], arg);
+    r = pools_decode(changes, node, ops, arg, err);
     for (size_t i = 0; r == 0 && i < changes->n_leases; i++) {
         r = lease_decode(changes->leases[i], node, &lease, err);
         if (r < 0)
@@ -131,8 +135,6 @@ int session_decode_changes(const Xce__V1__Changes *changes, const char *node,
         lease.gecos = gecos;
         ops->lease(&lease, arg);
     }
-    for (size_t i = 0; r == 0 && i < changes->n_gone_pools; i++)
-        ops->pool_gone(changes->gone_pools[i], arg);
     if (r == 0)
         ops->changed(changes->revision, changes->full_done,
                      (unsigned)changes->node_state <= SESSION_NODE_FENCED

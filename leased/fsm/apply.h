@@ -9,14 +9,17 @@
 #include <stddef.h>
 
 #include "leased/fsm/state.h"
+#include "xce/limits.h"
 #include "xce/v1/command.pb-c.h"
+
+_Static_assert(XCE_HOME_LEN_MAX == XCE_SHELL_LEN_MAX, "home and shell are checked alike");
 
 /* Bytes that are kept. What is free text (reasons, details) is cut; what names something is refused. */
 #define APPLY_NAME_MAX  64 /* nodes, machine and boot ids */
 #define APPLY_POOL_MAX  32
 #define APPLY_JOB_MAX   128
 #define APPLY_OWNER_MAX 64
-#define APPLY_PATH_MAX  255
+#define APPLY_PATH_MAX  XCE_HOME_LEN_MAX /* as much as a node's map takes */
 #define APPLY_NOTE_MAX  160
 
 typedef void (*apply_fn)(struct fsm *fsm, const Xce__V1__Command *command,

@@ -152,6 +152,24 @@ static bool take_directory(struct fsm *fsm, size_t n, Xce__V1__CmdRange **given,
     return true;
 }
 
+/* All pools lie in one map on each node. */
+static bool check_sum(struct fsm *fsm, struct fsm_range range, const struct pool *self,
+                      struct fsm_outcome *outcome)
+{
+    uint64_t sum = (uint64_t)range.last - range.first + 1;
+
+    for (size_t i = 0; i < fsm->n_pools; i++)
+        if (fsm->pools[i] != self)
+            sum += fsm->pools[i]->size;
+    if (sum <= XCE_UIDS_MAX)
+        return true;
+    fsm_fail(outcome, FSM_EXHAUSTED,
+             "with range %" PRIu32 "-%" PRIu32 " all pools would have %" PRIu64
+             " uids, more than the %u that a node can hold",
+             range.first, range.last, sum, XCE_UIDS_MAX);
+    return false;
+}
+
 static bool check_range(struct fsm *fsm, struct fsm_range range, const struct pool *self,
                         const struct fsm_range *directory, size_t n_directory,
                         struct fsm_outcome *outcome)
@@ -172,7 +190,7 @@ static bool check_range(struct fsm *fsm, struct fsm_range range, const struct po
                  range.first, range.last, FSM_POOL_UIDS);
         return false;
     }
-    return true;
+    return check_sum(fsm, range, self, outcome);
 }
 
 /* Uids that were never leased before in this pool: in order of their number. */

@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include "tests/lib/fsm_kit.h"
+#include "xce/limits.h"
 
 static struct kit kit;
 
@@ -127,6 +128,8 @@ static void pool_range_of_other_pools_and_directories_is_refused(void **state)
 
 /* ---- settings ---- */
 
+static char too_long[XCE_HOME_LEN_MAX + 2]; /* for a node's map */
+
 static void pool_settings_have_defaults_and_bounds(void **state)
 {
     static const struct {
@@ -144,10 +147,14 @@ static void pool_settings_have_defaults_and_bounds(void **state)
         {{.home = "home"}, "home: must be an absolute path without a colon"},
         {{.shell = "/bin/a:b"}, "shell: must be an absolute path without a colon"},
         {{.shell = "/bin/\n"}, "shell: holds a control character"},
+        {{.home = too_long}, "home: longer than 240 bytes"},
+        {{.shell = too_long}, "shell: longer than 240 bytes"},
     };
     const struct fsm_settings *s = &kit_pool(&kit)->settings;
     uint64_t revision = fsm_revision(kit.fsm);
 
+    memset(too_long, 'a', sizeof(too_long) - 1);
+    too_long[0] = '/';
     assert_int_equal(s->ttl_min_ms, 1000);
     assert_int_equal(s->ttl_max_ms, 2592000000);
     assert_int_equal(s->ttl_default_ms, 3600000);
@@ -327,6 +334,29 @@ static void pools_are_so_many_at_most(void **state)
     assert_string_equal(fsm_pool_of_uid(kit.fsm, 70425)->name, "p42");
 }
 
+/* A node has one map for all of them. */
+static void pools_have_so_many_uids_together_at_most(void **state)
+{
+    const uint32_t first = 1879048192, each = 1 << 20;
+    char name[] = "p0";
+    uint64_t revision;
+
+    kit.light = true; /* 4,194,304 uids are a lot to look through after each command */
+    assert_int_equal(kit_pool_create(&kit, "one", 70000, 70000), FSM_OK);
+    for (uint32_t i = 0; i < 4; i++, name[1]++)
+        assert_int_equal(
+            kit_pool_create(&kit, name, first + i * each, first + (i + 1) * each - 1 - (i == 3)),
+            FSM_OK);
+    revision = fsm_revision(kit.fsm);
+    assert_int_equal(kit_pool_create(&kit, "more", 70001, 70001), FSM_EXHAUSTED);
+    assert_string_equal(kit.out.message,
+                        "with range 70001-70001 all pools would have 4194305 uids, "
+                        "more than the 4194304 that a node can hold");
+    assert_int_equal(kit_pool_set(&kit, &(struct kit_pool_set){.name = "one", .last = 70001}),
+                     FSM_EXHAUSTED);
+    assert_int_equal(fsm_revision(kit.fsm), revision);
+}
+
 #define WITHOUT(name) cmocka_unit_test_setup_teardown(name, no_pool, end)
 #define WITH(name)    cmocka_unit_test_setup_teardown(name, one_pool, end)
 
@@ -345,6 +375,7 @@ int main(void)
         WITH(pool_retired_grants_no_more_and_goes_when_empty),
         WITH(pool_epochs_outlive_the_pool),
         WITHOUT(pools_are_so_many_at_most),
+        WITHOUT(pools_have_so_many_uids_together_at_most),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

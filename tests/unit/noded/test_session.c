@@ -25,6 +25,7 @@ struct fixture {
     enum session_node node;
     int blocked_told, blocked;
     uint32_t blocked_first;
+    bool gone_before_pools;
     int leftover;
     uint32_t leftover_first;
     struct state_epoch uids[4];
@@ -80,7 +81,10 @@ static void take_leftover(const struct state_pool *pool, const uint32_t *uids, s
 
 static void take_gone(const char *name, void *arg)
 {
-    ((struct fixture *)arg)->gone++;
+    struct fixture *f = arg;
+
+    f->gone++;
+    f->gone_before_pools = f->pools == 0;
 }
 
 static void take_changed(uint64_t revision, bool full_done, enum session_node node, void *arg)
@@ -191,6 +195,15 @@ static void session_changes_are_told_in_order(void **state)
     assert_string_equal(f->gecos, "lease 12");
     assert_int_equal(f->pool.last, UID + 99);
     assert_int_equal(f->pool.validity_ms, 5000);
+}
+
+/* As many as a node holds, and one takes the place of another. */
+static void session_pool_that_is_gone_makes_room_for_a_new_one(void **state)
+{
+    struct fixture *f = *state;
+
+    assert_int_equal(decode(f), 0);
+    assert_true(f->gone_before_pools);
 }
 
 /* Also when there is none: that is how a node hears of an unblock. A list that may have been cut tells nothing. */
@@ -351,6 +364,7 @@ int main(void)
 #define SESSION_TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
     const struct CMUnitTest tests[] = {
         SESSION_TEST(session_changes_are_told_in_order),
+        SESSION_TEST(session_pool_that_is_gone_makes_room_for_a_new_one),
         SESSION_TEST(session_blocked_uids_are_told_whole_or_not_at_all),
         SESSION_TEST(session_leftovers_are_those_of_this_node),
         SESSION_TEST(session_lease_of_others_is_no_membership),
