@@ -260,7 +260,21 @@ static void stream_finish(struct service_stream *face, int r, const char *messag
         door_refuse(call, r, message);
 }
 
-static const struct service_stream_ops stream_ops = {.send = stream_send, .finish = stream_finish};
+static void stream_pause(struct service_stream *face)
+{
+    grpc_call_pause(((struct stream *)face)->incoming.call);
+}
+
+static void stream_resume(struct service_stream *face)
+{
+    struct stream *stream = (struct stream *)face;
+
+    if (!is_being_cut(stream)) /* who decides that lets it go on */
+        grpc_call_resume(stream->incoming.call);
+}
+
+static const struct service_stream_ops stream_ops = {
+    .send = stream_send, .finish = stream_finish, .pause = stream_pause, .resume = stream_resume};
 
 static void stream_message(struct grpc_call *call, const uint8_t *data, size_t len, void *arg)
 {

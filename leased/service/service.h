@@ -71,6 +71,9 @@ struct service_stream_ops {
     int (*send)(struct service_stream *stream, const uint8_t *data, size_t len);
     /* r as in service_reply_fn. */
     void (*finish)(struct service_stream *stream, int r, const char *message);
+    /* Stop and go on reading from it; what has been read already may still come. */
+    void (*pause)(struct service_stream *stream);
+    void (*resume)(struct service_stream *stream);
 };
 
 /* Lives in its owner (rpc) until ended was called. */

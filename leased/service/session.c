@@ -21,6 +21,7 @@
 #define AHEAD_POOL    32
 #define AHEAD_MAX     1024
 #define LOOK_EVERY_MS 1000
+#define PROPOSALS_MAX 8 /* of one node at a time: the queue is for all */
 #define REPORT_AGAIN  "a pool is new: report your epochs again"
 
 /* hello ─▶ CmdHello applied ─▶ welcome, pools, changes since resume (or all) ─▶ reports, heartbeats, ... ─▶ ended */
@@ -395,6 +396,8 @@ static void reported(int r, const struct fsm_outcome *outcome, void *arg)
         destroy(session);
         return;
     }
+    if (session->proposals == PROPOSALS_MAX - 1)
+        session->stream->ops->resume(session->stream);
     /* The node says it again when it does not see its word in the feed, or in its next session. */
     if (r < 0)
         finish(session, r, NULL);
@@ -459,7 +462,8 @@ static void said_report(struct session *session, const Xce__V1__Report *report)
         session->n_epochs += report->n_epochs;
         command.kind_case = XCE__V1__COMMAND__KIND_REPORT;
         command.report = &say;
-        session->proposals++;
+        if (++session->proposals >= PROPOSALS_MAX)
+            session->stream->ops->pause(session->stream);
         service_propose_own(session->service, &command,
                             report->epochs_done ? epochs_reported : reported, session);
     }

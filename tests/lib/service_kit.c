@@ -271,7 +271,18 @@ static void finished(struct service_stream *face, int r, const char *message)
     (void)snprintf(stream->message, sizeof stream->message, "%s", message ? message : "");
 }
 
-static const struct service_stream_ops ops = {.send = sent, .finish = finished};
+static void paused(struct service_stream *face)
+{
+    ((struct kit_stream *)face)->paused = true;
+}
+
+static void resumed(struct service_stream *face)
+{
+    ((struct kit_stream *)face)->paused = false;
+}
+
+static const struct service_stream_ops ops = {
+    .send = sent, .finish = finished, .pause = paused, .resume = resumed};
 
 void kit_stream_open(struct service_kit *kit, struct kit_stream *stream)
 {

@@ -28,6 +28,7 @@ struct kit_call {
 struct kit_stream {
     struct service_stream face; /* first */
     bool full;                  /* it takes no more: send says so */
+    bool paused;                /* what it says is not read */
     unsigned n_sent, n_acks;
     uint64_t session;                  /* of the welcome; 0 = none came */
     Xce__V1__OverlapQuestion question; /* the last one; number 0 = none came */

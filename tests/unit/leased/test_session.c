@@ -450,6 +450,25 @@ static void session_ends_when_the_node_is_forgotten(void **state)
     kit_stream_end(&other);
 }
 
+/* The queue is for all nodes. */
+static void session_with_many_reports_under_way_is_not_read(void **state)
+{
+    struct service_kit *kit = *state;
+    struct kit_stream stream;
+    unsigned n = 0;
+
+    begin(kit, &stream, "n2");
+    while (!stream.paused && n < 100) {
+        kit_stream_report(&stream, ENGINE_KIT_UID, 7, XCE__V1__REPORT_KIND__REPORT_KIND_CLEAN);
+        n++;
+    }
+    assert_int_equal(n, 8);
+    service_kit_settle(kit);
+    assert_false(stream.paused);
+    assert_false(stream.finished);
+    kit_stream_end(&stream);
+}
+
 static void rubbish_from_another_replica_changes_nothing(void **state)
 {
     static const uint8_t rubbish[] = {0x0a, 0x7f, 0xff, 0x00};
@@ -589,6 +608,7 @@ int main(void)
         TEST(session_that_ends_during_its_hello_is_gone),
         TEST(session_without_a_word_is_ended),
         TEST(session_anew_ends_the_one_before),
+        TEST(session_with_many_reports_under_way_is_not_read),
         TEST(session_hello_that_cannot_be_is_refused),
         TEST(session_report_that_cannot_be_names_the_place),
         TEST(session_reports_of_what_is_not_change_nothing),
