@@ -277,9 +277,12 @@ int result_pool(struct pb_arena *arena, const Xce__V1__Pool *message, struct xce
 void result_node(const Xce__V1__Node *message, struct xce_node *ret)
 {
     static const Xce__V1__Node empty = XCE__V1__NODE__INIT;
+    static const Xce__V1__NodeRival nobody = XCE__V1__NODE_RIVAL__INIT;
+    const Xce__V1__NodeRival *rival;
 
     if (!message)
         message = &empty;
+    rival = message->rival ? message->rival : &nobody;
     *ret = (struct xce_node){
         .node = message->node,
         .state = (int)message->state,
@@ -295,5 +298,6 @@ void result_node(const Xce__V1__Node *message, struct xce_node *ret)
         .hello_revision = message->hello_revision,
         .connected = message->connected,
         .drained = message->drained,
+        .rival = {rival->node, rival->machine_id, rival->boot_id, rival->heard_ms, rival->cloned},
     };
 }

@@ -1,3 +1,5 @@
+#include <string.h>
+
 #include "common/json.h"
 #include "ctl/ctl.h"
 #include "ctl/view.h"
@@ -78,6 +80,20 @@ CELL(revision)
     buf_add_u64(buf, NODE->revision);
 }
 
+/* "boot X of machine Y as node n2", of the node's machine or name no more than the boot or the machine. */
+CELL(rival)
+{
+    const struct xce_node_rival *rival = &NODE->rival;
+
+    if (!*rival->boot_id)
+        return;
+    buf_addf(buf, "boot %s", rival->boot_id);
+    if (strcmp(rival->machine_id, NODE->machine_id) != 0)
+        buf_addf(buf, " of machine %s", rival->machine_id);
+    if (strcmp(rival->node, NODE->node) != 0)
+        buf_addf(buf, " as node %s", rival->node);
+}
+
 static const struct output_column columns[] = {
     {"node", true, false, cell_node},
     {"state", true, false, cell_state},
@@ -92,11 +108,24 @@ static const struct output_column columns[] = {
     {"boot_id", false, false, cell_boot_id},
     {"hello_revision", false, true, cell_hello_revision},
     {"revision", false, true, cell_revision},
+    {"rival", false, false, cell_rival},
     {"reason", true, false, cell_reason},
 };
 
 const struct output_table view_nodes = {columns, sizeof columns / sizeof columns[0],
                                         sizeof(struct xce_node)};
+
+static struct json *rival_json(const struct xce_node_rival *rival)
+{
+    struct json *object = json_new_object();
+
+    json_set_string(object, "node", rival->node);
+    json_set_string(object, "machine_id", rival->machine_id);
+    json_set_string(object, "boot_id", rival->boot_id);
+    json_set_time(object, "heard", rival->heard_ms);
+    json_set_bool(object, "cloned", rival->cloned);
+    return object;
+}
 
 struct json *view_node_json(const struct xce_node *node)
 {
@@ -116,6 +145,7 @@ struct json *view_node_json(const struct xce_node *node)
     json_set_u64(object, "watermark", node->watermark);
     json_set_u64(object, "hello_revision", node->hello_revision);
     json_set_u64(object, "revision", node->revision);
+    json_set(object, "rival", *node->rival.boot_id ? rival_json(&node->rival) : json_new_null());
     return object;
 }
 

@@ -130,6 +130,13 @@ enum xce_node_state {
 /* "ready", ...; "unknown" also for a number that this library does not know. Static. */
 XCE_API const char *xce_node_state_word(int state);
 
+/* Who else has said that it is the node, or that it is its machine under another name, and was refused. */
+struct xce_node_rival {
+    const char *node, *machine_id, *boot_id; /* boot_id "": nobody */
+    int64_t heard_ms;                        /* wall time, last time */
+    bool cloned;                             /* both speak: the node is lost until it is fenced */
+};
+
 struct xce_node {
     const char *node;
     int state;                  /* enum xce_node_state */
@@ -141,6 +148,7 @@ struct xce_node {
     uint64_t revision, hello_revision;
     bool connected;
     bool drained; /* draining and no lease left on it */
+    struct xce_node_rival rival;
 };
 
 struct xce_nodes {

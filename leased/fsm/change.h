@@ -59,6 +59,12 @@ enum node_state {
     NODE_FENCED = 6,
 };
 
+/* Who else has said of late that he is the node, or that he is its machine under another name, and was refused. */
+struct fsm_rival {
+    const char *node, *machine_id, *boot_id; /* boot_id NULL = nobody */
+    int64_t heard_wall_ms;
+};
+
 struct fsm_node {
     const char *name, *machine_id, *boot_id, *reason, *actor;
     enum node_state state;
@@ -69,6 +75,9 @@ struct fsm_node {
     uint64_t unknown_revision;
     uint64_t watermark;
     uint32_t n_leases; /* not free, this node a member */
+    struct fsm_rival rival;
+    bool
+        cloned; /* two of its machine speak: lost, and nobody has its sessions until it is fenced */
     uint64_t revision;
 };
 
@@ -120,7 +129,7 @@ struct fsm_settings {
 };
 
 /* Why a uid is not given out: one of these for each node and reason. Also of one that is leased now: it goes aside when that
- * lease is over. reason: account, group, group-member, leftover (as nodes report them), stray, oath, epochs. An administrator
+ * lease is over. reason: account, group, group-member, leftover (as nodes report them), stray, oath, clone, epochs. An administrator
  * unblocks the uid; but what a node only has to clean up leaves by itself: a stray with that node's first watermark from the
  * last finding on, a leftover when it says CLEAN of it; and with the last of them the uid is blocked no more. */
 struct fsm_blocked {

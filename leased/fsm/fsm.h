@@ -145,6 +145,9 @@ const struct fsm_node *fsm_node(const struct fsm *fsm, const char *name);
 const struct fsm_node *fsm_node_next(const struct fsm *fsm,
                                      const struct fsm_node *after); /* NULL = first; by name */
 
+/* Whether the node's machine has spoken in another boot since it spoke in this one. */
+bool fsm_node_has_left(const struct fsm *fsm, const char *name, const char *boot_id);
+
 /* Who may do what, sorted; NULL = never set. fsm_rules_revision: of their last change, 0 = never set. What a role's rights
  * mean is leased/rbac's to say: here they are text. */
 const Xce__V1__Rules *fsm_rules(const struct fsm *fsm);

@@ -46,7 +46,11 @@ static struct node *admit(struct fsm *fsm, const Xce__V1__CmdHello *cmd, struct 
                           struct fsm_outcome *outcome)
 {
     struct node *node = node_find(fsm, cmd->node.data, cmd->node.len);
+    struct speaker speaker = {apply_string(fsm, cmd->node), hello->machine_id, hello->boot_id,
+                              cmd->returned};
 
+    if (!boots_admit(fsm, node, &speaker, outcome))
+        return NULL;
     if (!node) {
         if (fsm->n_nodes >= FSM_NODES_MAX) {
             fsm_fail(outcome, FSM_EXHAUSTED, "%d nodes are registered, no more are taken",
@@ -59,15 +63,7 @@ static struct node *admit(struct fsm *fsm, const Xce__V1__CmdHello *cmd, struct 
     hello->new_machine = strcmp(node->pub.machine_id, hello->machine_id) != 0;
     hello->rebooted = hello->new_machine || strcmp(node->pub.boot_id, hello->boot_id) != 0;
     hello->trusted = cmd->clean_start && !hello->rebooted && node->health == HEALTH_OK;
-    if (!hello->new_machine || node->health == HEALTH_FENCED)
-        return node;
-    /* Refused, but heard: if somebody swore that this boot is off, that was not so. */
-    oath_hello(fsm, NULL, hello->machine_id, hello->boot_id);
-    fsm_fail(outcome, FSM_PRECONDITION,
-             "node %s is machine %s (%s): machine %s can take the name when that one is fenced",
-             node->pub.name, node->pub.machine_id, node_state_text(node->pub.state),
-             hello->machine_id);
-    return NULL;
+    return node;
 }
 
 static const char *why_unknown(const struct hello *hello, const struct node *node)
@@ -87,6 +83,10 @@ static void begin_session(struct fsm *fsm, struct node *node, const struct hello
     const char *machine_id = intern_text(strings, hello->machine_id);
     const char *boot_id = intern_text(strings, hello->boot_id);
 
+    if (hello->new_machine)
+        boots_forget(fsm, node);
+    else if (hello->rebooted)
+        boots_next(fsm, node);
     intern_put(strings, node->pub.machine_id);
     intern_put(strings, node->pub.boot_id);
     node->pub.machine_id = machine_id;

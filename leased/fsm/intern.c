@@ -161,6 +161,11 @@ const char *intern_find(const struct intern *intern, const void *bytes, size_t l
     return s ? s->text : NULL;
 }
 
+uint32_t intern_refs(const char *string)
+{
+    return of(string)->refs;
+}
+
 uint32_t intern_id(const char *string)
 {
     return string ? of(string)->id : 0;

@@ -29,6 +29,8 @@ void intern_put(struct intern *intern, const char *string);
 /* The string or NULL; no reference. */
 const char *intern_find(const struct intern *intern, const void *bytes, size_t len);
 
+/* How many references there are; string is not NULL. */
+uint32_t intern_refs(const char *string);
 /* 0 for NULL, and back. */
 uint32_t intern_id(const char *string);
 const char *intern_string(const struct intern *intern, uint32_t id);

@@ -332,6 +332,7 @@ void lease_free(struct fsm *fsm, struct lease *lease)
 
     assert(lease->pub.state == LEASE_RETIRED && lease->pub.retired_revision);
     oath_note(fsm, lease);
+    boots_note(fsm, lease);
     unqueue_retired(fsm, lease);
     timer_stop(lease);
     lease_count(lease, -1);

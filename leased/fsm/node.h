@@ -56,7 +56,8 @@ uint32_t witness_free(struct fsm *fsm, uint32_t at_most);
 
 /* ---- oaths (oath.c) ---- */
 
-void oath_swear(struct fsm *fsm, const struct node *node, const char *reason, const char *actor);
+void oath_swear(struct fsm *fsm, const struct node *node, const char *boot_id, const char *reason,
+                const char *actor);
 /* The lease becomes free: remember which oaths it rests on. */
 void oath_note(struct fsm *fsm, const struct lease *lease);
 /* This machine says hello in this boot: an oath about the same boot was false, one about another boot is proved true. */
@@ -67,6 +68,31 @@ struct oath *oath_add(struct fsm *fsm, const char *node, const char *machine_id,
                       const char *boot_id, const char *reason, const char *actor);
 void oath_add_uid(struct fsm *fsm, struct oath *oath, uint32_t uid);
 void oaths_done(struct fsm *fsm);
+
+/* ---- boots (boot.c) ---- */
+
+/* Who says hello. */
+struct speaker {
+    const char *name, *machine_id, *boot_id;
+    bool returned; /* when it was heard, a newer boot of the machine was known */
+};
+
+/* Whether it may speak as the node (NULL = not registered); else the outcome says why, and it is remembered. */
+bool boots_admit(struct fsm *fsm, struct node *node, const struct speaker *speaker,
+                 struct fsm_outcome *outcome);
+/* The machine's boot is over: it has spoken in another. */
+void boots_next(struct fsm *fsm, struct node *node);
+/* Another machine takes the name, or nobody has it any more. */
+void boots_forget(struct fsm *fsm, struct node *node);
+/* An administrator swears that it is off: so is each of two. After its oath_swear. */
+void boots_fenced(struct fsm *fsm, struct node *node, const char *reason, const char *actor);
+/* The lease becomes free: remember what rests on it that boots of before are over. */
+void boots_note(struct fsm *fsm, const struct lease *lease);
+/* What rested on the oath rests on it that the boot is over. */
+void boots_take(struct node *node, const struct oath *oath);
+void boots_done(struct node *node);
+struct former *former_add(struct fsm *fsm, struct node *node, const char *boot_id);
+void former_add_uid(struct former *former, uint32_t uid);
 
 /* ---- reports (report.c) ---- */
 

@@ -54,6 +54,7 @@ struct node *node_table_add(struct fsm *fsm, const void *name, size_t len)
 
 static void free_node(struct node *node)
 {
+    boots_done(node);
     free(node->leases);
     free(node);
 }
@@ -62,6 +63,7 @@ void node_table_drop(struct fsm *fsm, struct node *node)
 {
     assert(!node->pub.n_leases);
     pool_blocks_stay(fsm, node);
+    boots_forget(fsm, node);
     fsm->n_lost -= node->health == HEALTH_LOST;
     HASH_DEL(fsm->nodes_by_name, node);
     fsm->n_nodes--;

@@ -69,11 +69,12 @@ void oath_add_uid(struct fsm *fsm, struct oath *oath, uint32_t uid)
     fsm->n_oath_uids++;
 }
 
-void oath_swear(struct fsm *fsm, const struct node *node, const char *reason, const char *actor)
+void oath_swear(struct fsm *fsm, const struct node *node, const char *boot_id, const char *reason,
+                const char *actor)
 {
     if (fsm->n_oaths >= OATHS_MAX)
         drop(fsm, fsm->oaths);
-    (void)oath_add(fsm, node->pub.name, node->pub.machine_id, node->pub.boot_id, reason, actor);
+    (void)oath_add(fsm, node->pub.name, node->pub.machine_id, boot_id, reason, actor);
 }
 
 void oath_note(struct fsm *fsm, const struct lease *lease)
@@ -224,6 +225,7 @@ void oath_hello(struct fsm *fsm, struct node *node, const char *machine_id, cons
             keep_homeless(fsm, oath);
         } else if (node && node->pub.name == oath->node &&
                    strcmp(oath->machine_id, machine_id) == 0) {
+            boots_take(node, oath);
             drop(fsm, oath);
         }
     }

@@ -94,18 +94,20 @@ void pool_give_back(struct fsm *fsm, struct pool *pool, uint32_t i)
         (void)pool_block(fsm, pool, i, NULL, "epochs", "every epoch of this uid has been used");
 }
 
-/* What rests on a false oath would be free in the next pool of this range: nobody would find it again by looking. */
-static bool holds_oath(const struct pool *pool)
+/* What rests on a false oath, or was proved by the wrong one of two machines, would be free in the next pool of this range:
+ * nobody would find it again by looking. */
+static bool holds_unproved(const struct pool *pool)
 {
     for (uint32_t i = 0; i < pool->pub.n_blocked; i++)
-        if (strcmp(pool->pub.blocked[i].reason, "oath") == 0)
+        if (!strcmp(pool->pub.blocked[i].reason, "oath") ||
+            !strcmp(pool->pub.blocked[i].reason, "clone"))
             return true;
     return false;
 }
 
 bool pool_is_over(const struct pool *pool)
 {
-    return pool->pub.retiring && !pool->n_leases && !holds_oath(pool);
+    return pool->pub.retiring && !pool->n_leases && !holds_unproved(pool);
 }
 
 void pool_leave_if_empty(struct fsm *fsm, struct pool *pool)

@@ -628,6 +628,52 @@ static void get_passing(struct restore *r)
         get_passing_one(r);
 }
 
+/* ---- boots ---- */
+
+static void get_former(struct restore *r, struct node *node)
+{
+    struct decoder *d = &r->d;
+    struct text_view boot_id = get_name(d, APPLY_NAME_MAX);
+    uint64_t last_lease = get_u64(d);
+    uint32_t n_returns = get_u32(d);
+    uint32_t n = get_count(d, 4, FORMER_UIDS);
+    struct former *former;
+
+    if (!d->wrong && last_lease > r->fsm->last_lease)
+        (void)decoder_fail(d, "a boot of before knows of a lease that was not");
+    if (d->wrong)
+        return;
+    former = former_add(r->fsm, node, NULL);
+    former->boot_id = copy_text(r->fsm, boot_id);
+    former->last_lease = last_lease;
+    former->n_returns = n_returns;
+    for (; n; n--)
+        former_add_uid(former, get_u32(d));
+}
+
+static void get_boots(struct restore *r)
+{
+    struct decoder *d = &r->d;
+    struct text_view name = get_name(d, APPLY_NAME_MAX);
+    struct node *node = d->wrong ? NULL : node_find(r->fsm, name.text, name.len);
+    bool cloned = get_bool(d);
+    struct text_view texts[3] = {get_text(d, APPLY_NAME_MAX), get_text(d, APPLY_NAME_MAX),
+                                 get_text(d, APPLY_NAME_MAX)};
+    int64_t heard_wall_ms = get_time(d);
+    uint32_t n = get_count(d, 16, NODE_FORMERS);
+
+    if (!d->wrong && (!node || node->n_formers || node->pub.rival.boot_id ||
+                      (!n && !texts[2].len) || (cloned && node->health != HEALTH_LOST)))
+        (void)decoder_fail(d, "the boots of a node can not be");
+    if (d->wrong)
+        return;
+    node->pub.cloned = cloned;
+    node->pub.rival = (struct fsm_rival){copy_text(r->fsm, texts[0]), copy_text(r->fsm, texts[1]),
+                                         copy_text(r->fsm, texts[2]), heard_wall_ms};
+    for (; n && !d->wrong; n--)
+        get_former(r, node);
+}
+
 /* ---- all of it ---- */
 
 static void get_all(struct restore *r)
@@ -659,6 +705,9 @@ static void get_all(struct restore *r)
         incarnation_get(d, r->fsm);
     if (r->version > SNAPSHOT_RESTORED)
         get_passing(r);
+    if (r->version > SNAPSHOT_DOUBLED)
+        for (uint32_t n = get_count(d, 24, FSM_NODES_MAX); n && !d->wrong; n--)
+            get_boots(r);
 }
 
 static const char *check_frame(const uint8_t *bytes, size_t len, uint32_t *ret_version)

@@ -254,10 +254,56 @@ static void put_passing(struct encoder *e, const struct fsm *fsm, uint32_t versi
         }
 }
 
+static bool has_boots(const struct node *node)
+{
+    return node->n_formers || node->pub.rival.boot_id;
+}
+
+static uint32_t count_boots(const struct fsm *fsm)
+{
+    uint32_t n = 0;
+
+    for (size_t i = 0; i < fsm->n_nodes; i++)
+        n += has_boots(fsm->nodes[i]);
+    return n;
+}
+
+static void put_former(struct encoder *e, const struct former *former)
+{
+    put_text(e, former->boot_id);
+    put_u64(e, former->last_lease);
+    put_u32(e, former->n_returns);
+    put_u32(e, (uint32_t)former->n_uids);
+    for (size_t i = 0; i < former->n_uids; i++)
+        put_u32(e, former->uids[i]);
+}
+
+static void put_boots(struct encoder *e, const struct fsm *fsm)
+{
+    put_u32(e, count_boots(fsm));
+    for (size_t i = 0; i < fsm->n_nodes; i++) {
+        const struct node *node = fsm->nodes[i];
+
+        if (!has_boots(node))
+            continue;
+        put_text(e, node->pub.name);
+        put_u8(e, node->pub.cloned);
+        put_text(e, node->pub.rival.node);
+        put_text(e, node->pub.rival.machine_id);
+        put_text(e, node->pub.rival.boot_id);
+        put_i64(e, node->pub.rival.heard_wall_ms);
+        put_u32(e, node->n_formers);
+        for (uint32_t f = 0; f < node->n_formers; f++)
+            put_former(e, &node->formers[f]);
+    }
+}
+
 static uint32_t version_of(const struct fsm *fsm)
 {
-    if (pool_blocks_doubled(fsm))
+    if (count_boots(fsm))
         return SNAPSHOT_VERSION;
+    if (pool_blocks_doubled(fsm))
+        return SNAPSHOT_DOUBLED;
     if (pool_blocks_passing(fsm, NULL))
         return SNAPSHOT_PASSING;
     return fsm->restored.times ? SNAPSHOT_RESTORED : SNAPSHOT_PLAIN;
@@ -285,6 +331,8 @@ static void put_all(struct encoder *e, const struct fsm *fsm)
         incarnation_put(e, fsm);
     if (version > SNAPSHOT_RESTORED)
         put_passing(e, fsm, version);
+    if (version > SNAPSHOT_DOUBLED)
+        put_boots(e, fsm);
 }
 
 int fsm_snapshot(const struct fsm *fsm, uint8_t **ret, size_t *ret_len)

@@ -77,6 +77,17 @@ struct node_lease {
     uint32_t member; /* index */
 };
 
+/* A boot of the node's machine that another has followed. */
+#define NODE_FORMERS 4     /* that are remembered */
+#define FORMER_UIDS  65536 /* of one */
+struct former {
+    const char *boot_id;
+    uint64_t last_lease; /* when it was over: leases up to this one may have something in it */
+    uint32_t n_returns;  /* it has spoken again so often */
+    uint32_t *uids;      /* of such leases of this node that are free since */
+    size_t n_uids, cap_uids;
+};
+
 /* pub.state is what health and admin together look like. */
 struct node {
     struct fsm_node pub;
@@ -89,6 +100,8 @@ struct node {
     bool epochs_known; /* the backup that was restored last knew all that it had seen until then */
     int64_t blocked_ms[FSM_NODE_BLOCKS]; /* when it blocked uids, oldest first */
     uint32_t n_blocked;
+    struct former formers[NODE_FORMERS]; /* oldest first */
+    uint32_t n_formers;
 
     /* derived */
     uint64_t mark;      /* seen by the check at hand */

@@ -101,7 +101,8 @@ static void fence(struct fsm *fsm, const Xce__V1__CmdNodeVerb *cmd, struct node 
     node_set(fsm, node, HEALTH_FENCED, node->admin);
     node_set_reason(fsm, node, verb->reason, verb->actor);
     node->pub.session = 0;
-    oath_swear(fsm, node, verb->reason, verb->actor);
+    oath_swear(fsm, node, node->pub.boot_id, verb->reason, verb->actor);
+    boots_fenced(fsm, node, verb->reason, verb->actor);
     fsm_changed_node(fsm, node, CHANGE_NODE);
     leases = node_leases_sorted(fsm, node);
     for (uint32_t i = 0, n = node->pub.n_leases; i < n; i++)

@@ -6,6 +6,11 @@
 
 #define SAY(...) ((void)snprintf(ret, CURE_MAX, __VA_ARGS__), (const char *)ret)
 
+#define CLONED                                                                                     \
+    "two machines speak as %s: switch off both, then leasectl node fence %s; what comes back "     \
+    "must "                                                                                        \
+    "have a machine-id, a name and a certificate of its own"
+
 const char *cure_late(const struct fsm_lease *lease, const struct fsm_member *member,
                       char ret[static CURE_MAX])
 {
@@ -23,6 +28,8 @@ const char *cure_unproved(const struct fsm_member *member, char ret[static CURE_
 {
     const char *name = member->node->name;
 
+    if (member->node->cloned)
+        return SAY(CLONED, name, name);
     if (member->node->state == NODE_LOST)
         return SAY("bring %s back, or swear that it is off: leasectl node fence %s", name, name);
     if (member->proof == PROOF_DIRTY)
@@ -34,6 +41,8 @@ const char *cure_unproved(const struct fsm_member *member, char ret[static CURE_
 
 const char *cure_unseen(const struct fsm_node *node, char ret[static CURE_MAX])
 {
+    if (node->cloned)
+        return SAY(CLONED, node->name, node->name);
     if (node->state == NODE_LOST)
         return SAY("bring %s back, or swear that it is off: leasectl node fence %s", node->name,
                    node->name);

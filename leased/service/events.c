@@ -125,7 +125,8 @@ static void blocked_by_oath(const struct fsm_blocked *blocked)
 
 void events_changed(const struct fsm_change *change)
 {
-    if (change->kind == CHANGE_POOL && change->blocked && !strcmp(change->blocked->reason, "oath"))
+    if (change->kind == CHANGE_POOL && change->blocked &&
+        (!strcmp(change->blocked->reason, "oath") || !strcmp(change->blocked->reason, "clone")))
         blocked_by_oath(change->blocked);
     if (change->kind != CHANGE_LEASE)
         return;

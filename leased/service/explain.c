@@ -106,7 +106,9 @@ static void explain_members(struct explanation *explanation, bool until_ready)
                                member->detail && *member->detail ? ": " : "",
                                member->detail ? member->detail : "");
         else if (member->node->state != NODE_READY)
-            wait->detail = say(explanation, "node is %s", node_word(member->node->state));
+            wait->detail = say(explanation, "node is %s%s%s", node_word(member->node->state),
+                               member->node->reason ? ": " : "",
+                               member->node->reason ? member->node->reason : "");
     }
 }
 

@@ -25,10 +25,10 @@ static const struct fsm_node *node_named(const struct service *service,
     return fsm_node(service_fsm(service), text);
 }
 
-static void fill(struct service *service, const struct fsm_node *node, Xce__V1__Node *ret)
+static void fill(struct service *service, const struct fsm_node *node, struct node_proto *ret)
 {
     node_proto_init(ret, node);
-    session_fill(service, node->name, ret);
+    session_fill(service, node->name, &ret->message);
 }
 
 static void reply_node(struct service *service, struct service_request *request,
@@ -37,7 +37,7 @@ static void reply_node(struct service *service, struct service_request *request,
     Xce__V1__NodeReply reply = XCE__V1__NODE_REPLY__INIT;
     const struct fsm_node *node = node_named(service, name);
     Xce__V1__ReplyInfo info;
-    Xce__V1__Node message;
+    struct node_proto message;
 
     if (!node || !service_sees_node(request, node->name)) {
         service_refuse(request, FSM_NOT_FOUND, "no node %.*s", (int)name->len,
@@ -48,7 +48,7 @@ static void reply_node(struct service *service, struct service_request *request,
     service_reply_info(service, &info);
     info.stale = request->stale;
     reply.info = &info;
-    reply.node = &message;
+    reply.node = &message.message;
     service_reply(request, &reply.base);
 }
 
@@ -76,7 +76,8 @@ static void list(struct service *service, struct service_request *request)
     const struct fsm *fsm = service_fsm(service);
     const struct fsm_node *node = NULL;
     size_t max = 0, n = 0;
-    Xce__V1__Node *nodes, **pointers;
+    struct node_proto *nodes;
+    Xce__V1__Node **pointers;
 
     while ((node = fsm_node_next(fsm, node)))
         max++;
@@ -89,7 +90,7 @@ static void list(struct service *service, struct service_request *request)
             if (!service_sees_node(request, node->name))
                 continue;
             fill(service, node, &nodes[n]);
-            pointers[n] = &nodes[n];
+            pointers[n] = &nodes[n].message;
             n++;
         }
         reply.nodes = pointers;

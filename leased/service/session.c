@@ -348,6 +348,17 @@ static int check_own(const struct session *session, const Xce__V1__Hello *hello,
     return err_set(err, -EACCES, "node %s is not you", node);
 }
 
+static bool has_left(const struct session *session, const Xce__V1__Hello *hello)
+{
+    char boot_id[TEXT_NODE_MAX + 1];
+
+    if (hello->boot_id.len > TEXT_NODE_MAX)
+        return false;
+    memcpy(boot_id, hello->boot_id.data, hello->boot_id.len);
+    boot_id[hello->boot_id.len] = '\0';
+    return fsm_node_has_left(service_fsm(session->service), session->node, boot_id);
+}
+
 static void said_hello(struct session *session, const Xce__V1__Hello *hello)
 {
     Xce__V1__Command command = XCE__V1__COMMAND__INIT;
@@ -376,6 +387,7 @@ static void said_hello(struct session *session, const Xce__V1__Hello *hello)
     say.machine_id = hello->machine_id;
     say.boot_id = hello->boot_id;
     say.clean_start = hello->clean_start;
+    say.returned = has_left(session, hello);
     say.seen = session->same_incarnation ? hello->resume : 0;
     say.n_proofs = hello->n_proofs;
     command.kind_case = XCE__V1__COMMAND__KIND_HELLO;

@@ -288,8 +288,23 @@ void pool_proto_done(struct pool_proto *proto)
     memset(proto, 0, sizeof *proto);
 }
 
-void node_proto_init(Xce__V1__Node *ret, const struct fsm_node *node)
+static void fill_rival(struct node_proto *ret, const struct fsm_node *node)
 {
+    xce__v1__node_rival__init(&ret->rival);
+    if (!node->rival.boot_id)
+        return;
+    ret->rival.node = borrow(node->rival.node);
+    ret->rival.machine_id = borrow(node->rival.machine_id);
+    ret->rival.boot_id = borrow(node->rival.boot_id);
+    ret->rival.heard_ms = node->rival.heard_wall_ms;
+    ret->rival.cloned = node->cloned;
+    ret->message.rival = &ret->rival;
+}
+
+void node_proto_init(struct node_proto *proto, const struct fsm_node *node)
+{
+    Xce__V1__Node *ret = &proto->message;
+
     xce__v1__node__init(ret);
     ret->node = borrow(node->name);
     ret->state = (Xce__V1__NodeState)node->state;
@@ -303,4 +318,5 @@ void node_proto_init(Xce__V1__Node *ret, const struct fsm_node *node)
     ret->revision = node->revision;
     ret->hello_revision = node->hello_revision;
     ret->drained = node->state == NODE_DRAINING && node->n_leases == 0;
+    fill_rival(proto, node);
 }

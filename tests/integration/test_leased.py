@@ -368,6 +368,52 @@ class LeasedTest(peer.LeasedCase):
         self.nodes.pop(0).close()
         self.cure(FIRST + 2, "node n1", "blocked", "bring n1 back; or when you have looked there: leasectl pool unblock main")
 
+    def shown(self, name="n1"):
+        return self.client.node.Get(self.client.m["node"].NodeKey(node=name.encode()), timeout=5).node
+
+    def refused(self, name="n1", **more):
+        """It says hello and is sent away: what it is told."""
+        node = peer.Node(self.client, name, **more).wait(lambda n: n.ended, what="the end of its session")
+        self.addCleanup(node.close)
+        self.assertIsNone(node.welcome)
+        self.assertEqual(node.ended.code().name, "FAILED_PRECONDITION")
+        return node.ended.details()
+
+    def test_two_machines_of_one_identity_are_no_node(self):
+        self.pool()
+        first = self.node(boot="a" * 32)
+        freed = self.client.acquire(wait=True).leases[0]
+        second = self.node(boot="b" * 32)
+        first.wait(lambda n: n.ended, what="the end of its session")
+        peer.until(lambda: self.state(freed.lease) == FREE, what="the uid to be free")
+        for _ in range(3):
+            self.assertIn("boot %s is over" % ("a" * 32), self.refused(boot="a" * 32))
+        node = self.shown()
+        self.assertTrue(node.rival.cloned)
+        self.assertEqual(node.state, self.client.m["node"].NODE_STATE_LOST)
+        self.assertEqual(node.reason, "cloned: machine %s speaks in boot %s and in boot %s" % ("1" * 32, "b" * 32, "a" * 32))
+        self.assertEqual(node.rival.boot_id, "a" * 32)
+        # Nobody is it: not the one that was there last either.
+        second.beat()
+        second.wait(lambda n: n.ended, what="the end of the other's session")
+        self.assertIn("switch off both", self.refused(boot="b" * 32))
+        self.assertIn("no session for node n1: there are two machines", self.leased.said())
+        self.assertIn("became free when machine", self.leased.said())
+        self.cure(freed.uid, "administrator", "blocked", "leasectl pool unblock main %d" % freed.uid)
+        fence = self.client.m["node"].FenceRequest(node=b"n1", reason=b"both are off", machine_id=b"1" * 32, boot_id=b"b" * 32)
+        self.client.node.Fence(self.client.request(fence), timeout=5)
+        self.assertIn("boot %s is over" % ("a" * 32), self.refused(boot="a" * 32))
+        self.node(boot="c" * 32)
+        self.assertEqual(self.shown().rival.boot_id, "a" * 32)
+
+    def test_machine_of_a_node_is_no_other_node_and_no_other_machine_is_the_node(self):
+        self.node(boot="a" * 32)
+        self.assertIn("is node n1 (ready), in another boot", self.refused("n2", boot="b" * 32))
+        self.assertEqual((self.shown().rival.node, self.shown().rival.cloned), ("n2", False))
+        self.assertIn("can take the name when that one is fenced", self.refused(machine="9" * 32, boot="b" * 32))
+        self.assertEqual(self.shown().rival.machine_id, "9" * 32)
+        self.assertEqual(self.shown().state, self.client.m["node"].NODE_STATE_READY)
+
     def test_blocked_uid_is_passed_over_until_unblocked(self):
         self.pool(count=2)
         node = self.node()

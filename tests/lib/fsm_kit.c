@@ -386,8 +386,8 @@ enum fsm_code kit_block(struct kit *kit, const char *node, uint32_t uid, const c
     return kit_apply(kit, &command);
 }
 
-enum fsm_code kit_hello(struct kit *kit, const char *node, const char *machine, const char *boot,
-                        bool clean_start)
+static enum fsm_code say_hello(struct kit *kit, const char *node, const char *machine,
+                               const char *boot, bool clean_start, bool returned)
 {
     Xce__V1__CmdHello hello = XCE__V1__CMD_HELLO__INIT;
     Xce__V1__Command command = XCE__V1__COMMAND__INIT;
@@ -396,9 +396,21 @@ enum fsm_code kit_hello(struct kit *kit, const char *node, const char *machine, 
     hello.machine_id = kit_bytes(machine);
     hello.boot_id = kit_bytes(boot);
     hello.clean_start = clean_start;
+    hello.returned = returned;
     command.kind_case = XCE__V1__COMMAND__KIND_HELLO;
     command.hello = &hello;
     return kit_apply(kit, &command);
+}
+
+enum fsm_code kit_hello(struct kit *kit, const char *node, const char *machine, const char *boot,
+                        bool clean_start)
+{
+    return say_hello(kit, node, machine, boot, clean_start, false);
+}
+
+enum fsm_code kit_returns(struct kit *kit, const char *node, const char *machine, const char *boot)
+{
+    return say_hello(kit, node, machine, boot, false, true);
 }
 
 enum fsm_code kit_watermark(struct kit *kit, const char *node, uint64_t revision)

@@ -100,6 +100,8 @@ enum fsm_code kit_report_uid(struct kit *kit, const char *node, uint64_t session
 enum fsm_code kit_block(struct kit *kit, const char *node, uint32_t uid, const char *reason);
 enum fsm_code kit_hello(struct kit *kit, const char *node, const char *machine, const char *boot,
                         bool clean_start);
+/* A hello from a boot of before, heard when the newer one was known. */
+enum fsm_code kit_returns(struct kit *kit, const char *node, const char *machine, const char *boot);
 enum fsm_code kit_watermark(struct kit *kit, const char *node, uint64_t revision);
 /* Of every node that is not lost or fenced, up to now. */
 void kit_watermarks(struct kit *kit);

@@ -58,6 +58,8 @@ static int rich(void **state)
     kit_report_uid(kit, "n1", kit_node(kit, "n1")->session, KIT_FIRST_UID + 21, 0, KIT_STRAY,
                    "process");
     kit_block(kit, "n3", KIT_FIRST_UID + 21, "leftover");
+    kit_hello(kit, "n3", "machine-3", "boot-2", false);
+    kit_hello(kit, "n3", "machine-9", "boot-9", false);
     assert_int_equal(fsm_snapshot(kit->fsm, &f->bytes, &f->len), 0);
     *state = f;
     return 0;
@@ -142,14 +144,14 @@ static void snapshot_damaged_and_sealed_again_never_gives_a_broken_state(void **
 /* Only what earlier ones can not know is written as what they can not read. */
 static void snapshot_is_of_the_version_that_its_state_needs(void **state)
 {
-    static const uint32_t versions[] = {SNAPSHOT_PLAIN, SNAPSHOT_PASSING, SNAPSHOT_VERSION,
-                                        SNAPSHOT_PASSING, SNAPSHOT_PLAIN};
+    static const uint32_t versions[] = {SNAPSHOT_PLAIN,   SNAPSHOT_PASSING, SNAPSHOT_DOUBLED,
+                                        SNAPSHOT_PASSING, SNAPSHOT_PLAIN,   SNAPSHOT_VERSION};
     struct kit kit;
     uint8_t *bytes;
     size_t len;
 
     kit_start(&kit, 4, 1);
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < 6; i++) {
         if (i == 1)
             kit_report_uid(&kit, "n1", kit_node(&kit, "n1")->session, KIT_FIRST_UID, 0, KIT_STRAY,
                            "process");
@@ -160,6 +162,8 @@ static void snapshot_is_of_the_version_that_its_state_needs(void **state)
                            NULL);
         if (i == 4)
             kit_watermarks(&kit);
+        if (i == 5)
+            kit_hello(&kit, "n1", "machine-1", "boot-2", false);
         assert_int_equal(fsm_snapshot(kit.fsm, &bytes, &len), 0);
         assert_int_equal(bytes[8], versions[i]);
         free(bytes);
