@@ -45,6 +45,8 @@ static const struct conf_entry entries[] = {
      .help = "how often to look while a lease has a name but is not here"},
     {"noded", "GuardIdle", CONF_DURATION, AT(guard_idle_ms), "1m", .min = 1000, .max = 600000,
      .help = "how often to look at other times"},
+    {"noded", "LookLimit", CONF_DURATION, AT(look_limit_ms), "1m", .min = 1000, .max = 3600000,
+     .help = "how long a look at one thing may stand still before it is given up as dirty"},
     {"noded", "AccountCheck", CONF_DURATION, AT(account_check_ms), "10m", .min = 1000,
      .max = 86400000,
      .help = "how often to ask all name services for accounts in the pools' ranges"},

@@ -22,7 +22,7 @@ struct noded_settings {
     const char *runtime_dir, *state_dir;
     int mirror; /* enum noded_mirror */
     struct conf_list local_roots;
-    int64_t guard_ms, guard_idle_ms;
+    int64_t guard_ms, guard_idle_ms, look_limit_ms;
     int64_t account_check_ms;
     const char *nscd; /* program; "" = there is none to be told */
     const char *cgroup;

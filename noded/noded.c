@@ -676,7 +676,7 @@ static void leave_in_order(struct noded *n)
 static void end(struct noded *n)
 {
     loop_end(n);
-    if (n->sweeper.bus)
+    if (n->sweeper)
         noded_sweep_stop(n);
     node_map_close(n->map, false);
     epochs_close(n->epochs);
@@ -711,6 +711,10 @@ int noded_run(struct conf **conf, const char *program)
     if (r == 0) {
         run(n);
         leave_in_order(n);
+        if (n->n_hung) { /* threads that can not be waited for use what would be freed */
+            log_close();
+            _exit(0);
+        }
     }
     end(n);
     return r < 0 ? 1 : 0;

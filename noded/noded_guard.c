@@ -15,6 +15,7 @@
 /* look (thread) ─▶ judge ─▶ ask about accounts ─▶ end (thread) ─▶ report */
 struct pass {
     struct noded *n;
+    struct looker *looker;
     struct span {
         uint32_t first, last;
     } spans[XCE_RANGES_MAX];
@@ -57,6 +58,18 @@ void noded_block(struct noded *n, uint32_t uid, unsigned reason, const char *det
 
 /* ---- the end of a pass ---- */
 
+static void pass_free(struct pass *p)
+{
+    sweep_done(&p->look);
+    sweep_done(&p->lying);
+    sweep_done(&p->end);
+    verdicts_done(&p->found);
+    free(p->retired);
+    free(p->suspects);
+    free(p->numbers);
+    free(p);
+}
+
 static void pass_finish(struct pass *p)
 {
     struct noded *n = p->n;
@@ -69,15 +82,22 @@ static void pass_finish(struct pass *p)
         uid_list_drop(&n->retired, p->n_taken);
     if (guard_end(&n->guard, loop_now_ms(n->loop), clean))
         session_watermark(n->session, n->guard.watermark);
-    sweep_done(&p->look);
-    sweep_done(&p->lying);
-    free(p->retired);
-    sweep_done(&p->end);
-    verdicts_done(&p->found);
-    free(p->suspects);
-    free(p->numbers);
-    free(p);
+    pass_free(p);
     noded_touch(n);
+}
+
+/* Nothing is proved. The thread keeps the pass that it works on. */
+static void pass_hung(void *arg, const char *where)
+{
+    struct pass *p = mem_must_calloc(1, sizeof(*p));
+
+    p->n = ((struct pass *)arg)->n;
+    pass_finish(p);
+}
+
+static void pass_late(void *arg)
+{
+    pass_free(arg);
 }
 
 /* ---- end what must not be ---- */
@@ -85,10 +105,9 @@ static void pass_finish(struct pass *p)
 static bool may_end(uint32_t id, void *arg)
 {
     struct pass *p = arg;
-    struct noded *n = p->n;
 
-    return sweep_list_has(id, &p->list) && !atomic_load(&n->stopping) &&
-           !node_map_here(&n->guarder.map, id);
+    return sweep_list_has(id, &p->list) && looker_may_touch(p->looker) &&
+           !node_map_here(&p->looker->map, id);
 }
 
 static void end_work(void *arg)
@@ -112,7 +131,6 @@ static void ended(int r, void *arg)
     struct pass *p = arg;
     struct noded *n = p->n;
 
-    noded_offload_done(n);
     for (size_t i = 0; i < p->n_numbers; i++) {
         uint32_t uid = p->numbers[i];
         const struct state_verdict *v = verdicts_of(&p->found, uid);
@@ -141,6 +159,8 @@ static void ended(int r, void *arg)
     pass_finish(p);
 }
 
+static const struct look_fns end_look = {end_work, ended, pass_hung, pass_late};
+
 static void asked(struct noded *n, bool failed, const struct verdicts *found, void *arg)
 {
     struct pass *p = arg;
@@ -162,16 +182,17 @@ static void asked(struct noded *n, bool failed, const struct verdicts *found, vo
     }
     p->list = (struct sweep_list){p->numbers, p->n_numbers};
     p->end = (struct sweep){
-        .places = &n->guarder.places,
+        .places = &p->looker->places,
+        .progress = &p->looker->progress,
         .ids = {p->numbers[0], p->numbers[p->n_numbers - 1], may_end, p},
         .uids = p->numbers,
         .n_uids = p->n_numbers,
         .remove = true,
         .wait_ms = KILL_WAIT_MS,
     };
-    n->guarder.min = p->end.ids.min;
-    n->guarder.max = p->end.ids.max;
-    noded_offload(n, end_work, ended, p);
+    p->looker->min = p->end.ids.min;
+    p->looker->max = p->end.ids.max;
+    noded_look(n, p->looker, &end_look, p);
 }
 
 /* ---- judge ---- */
@@ -254,8 +275,7 @@ static void looked(int r, void *arg)
     struct pass *p = arg;
     struct noded *n = p->n;
 
-    noded_offload_done(n);
-    p->clean = r == 0 && !n->guarder.map.unsure && !p->look.overflow && !p->lying.overflow &&
+    p->clean = r == 0 && !p->looker->map.unsure && !p->look.overflow && !p->lying.overflow &&
                !p->retired_wait;
     p->suspects = mem_must_calloc(p->look.n_findings + 1, sizeof(*p->suspects));
     p->numbers = mem_must_calloc(p->look.n_findings + 1, sizeof(*p->numbers));
@@ -279,7 +299,7 @@ static bool is_not_here(uint32_t id, void *arg)
 
     for (size_t i = 0; i < p->n_spans; i++)
         if (id >= p->spans[i].first && id <= p->spans[i].last)
-            return !node_map_here(&p->n->guarder.map, id);
+            return !node_map_here(&p->looker->map, id);
     return false;
 }
 
@@ -296,7 +316,7 @@ static bool is_retired(uint32_t id, void *arg)
 {
     struct pass *p = arg;
 
-    return sweep_list_has(id, &p->retired_list) && !node_map_here(&p->n->guarder.map, id);
+    return sweep_list_has(id, &p->retired_list) && !node_map_here(&p->looker->map, id);
 }
 
 /* Those of guarded pools that nobody has taken back meanwhile. A pool that is not checked yet may be guarded soon: until then
@@ -328,10 +348,13 @@ static void retired_take(struct pass *p)
     p->retired_list = (struct sweep_list){p->retired, taken};
     if (taken)
         p->lying = (struct sweep){
-            .places = &n->guarder.places,
+            .places = &p->looker->places,
+            .progress = &p->looker->progress,
             .ids = {p->retired[0], p->retired[taken - 1], is_retired, p},
         };
 }
+
+static const struct look_fns look_look = {look_work, looked, pass_hung, pass_late};
 
 static void pass_begin(struct noded *n, int64_t now_ms)
 {
@@ -341,22 +364,24 @@ static void pass_begin(struct noded *n, int64_t now_ms)
     uint32_t min = UINT32_MAX, max = 0;
 
     p->n = n;
+    p->looker = n->guarder;
     for (size_t i = 0; i < n_pools; i++) {
         p->spans[p->n_spans++] = (struct span){pools[i].first, pools[i].last};
         min = pools[i].first < min ? pools[i].first : min;
         max = pools[i].last > max ? pools[i].last : max;
     }
-    noded_looker_ready(n, &n->guarder);
-    n->guarder.min = min;
-    n->guarder.max = max;
+    noded_looker_ready(n, p->looker);
+    p->looker->min = min;
+    p->looker->max = max;
     p->look = (struct sweep){
-        .places = &n->guarder.places,
+        .places = &p->looker->places,
+        .progress = &p->looker->progress,
         .ids = {min, max, is_not_here, p},
     };
     retired_take(p);
     /* While a list is coming in the map does not hold all up to any revision. */
     guard_begin(&n->guard, now_ms, n->complete && !n->listing ? n->revision : 0);
-    noded_offload(n, look_work, looked, p);
+    noded_look(n, p->looker, &look_look, p);
 }
 
 static bool is_named(const struct noded *n)

@@ -39,15 +39,28 @@ struct ahead {
 };
 #define AHEAD_PLACES 4096 /* a power of two; a uid has one place */
 
-/* What a guard or sweep thread uses, and nobody else meanwhile. */
+/* What a guard or sweep thread uses, and nobody else meanwhile. One whose thread hangs stays with that. */
 struct looker {
+    struct noded *n;
+    atomic_bool given_up; /* its thread hangs: it touches nothing any more */
+    struct sweep_progress progress;
+    char *acl_roots[ROOTS_MAX]; /* of its own: settings may change while it hangs */
     struct bus *bus;
     struct sweep_units units;
     struct sweep_places places;
     char prefix[NAME_PREFIX_MAX + 1];
     struct node_map_reader map;
-    atomic_bool *stopping;
     uint32_t min, max; /* uids */
+};
+
+/* What is to be done on a look's thread, and on the loop when it has come to its end: exactly one of done and hung, and late
+ * after hung, when the thread has come back at last. */
+struct look_fns {
+    void (*work)(void *arg);
+    void (*done)(int r, void *arg);
+    /* It hangs, where says at what. arg is the thread's until late. */
+    void (*hung)(void *arg, const char *where);
+    void (*late)(void *arg);
 };
 
 struct uid_list {
@@ -152,13 +165,16 @@ struct noded {
     int64_t leftover_next_ms;
 
     /* noded_sweep.c */
-    const char *acl_roots[ROOTS_MAX];
     char cgroup[256];
-    struct looker sweeper, guarder;
+    struct looker *sweeper, *guarder;
     bool sweeping;              /* a batch, or what was looked at ahead */
     struct uid_list sweep_next; /* the batch that waits for it */
     bool sweep_next_again;
     int64_t swept_ms, sweep_took_ms;
+
+    /* noded_look.c */
+    unsigned n_hung; /* threads that have been given up, and are not back */
+    char hung_where[SWEEP_DETAIL_MAX];
 
     /* noded_kill.c */
     bool killing;
@@ -279,12 +295,24 @@ void noded_sweep_places(struct noded *n);
 void noded_op_sweep(const struct state_epoch *uids, size_t n, bool again, void *arg);
 /* Not before then. */
 int64_t noded_sweep_next_ms(const struct noded *n);
+/* A looker of its own; the caller's to free when no thread uses it. */
+struct looker *looker_new(struct noded *n);
+void looker_free(struct looker *looker);
+/* Another one takes the place of one that hangs. */
+void noded_looker_replace(struct noded *n, const struct looker *looker);
+/* Whether it may still touch anything. From its thread. */
+bool looker_may_touch(const struct looker *looker);
 /* Get a looker ready for its next job. */
 void noded_looker_ready(struct noded *n, struct looker *looker);
 /* Sweep uids that nobody has, once the name services say again that it is so: done(found, arg) from the loop.
  * false = the sweeper is busy. */
 bool noded_sweep_free(struct noded *n, const struct state_epoch *uids, size_t n_uids,
                       void (*done)(struct noded *n, const struct verdicts *dirty));
+
+/* ---- noded_look.c ---- */
+
+/* Run it on a thread of its own, which uses that looker. fns is static. */
+void noded_look(struct noded *n, struct looker *looker, const struct look_fns *fns, void *arg);
 
 /* ---- noded_kill.c ---- */
 

@@ -60,7 +60,11 @@ static void begin(struct noded *n)
         k->uids[i] = n->kill_next.items[i].uid;
     n->kill_next.n = 0;
     k->map = (struct node_map_reader){.path = n->map_path, .none = !node_map_exists(n->map)};
-    k->places = n->sweeper.places;
+    k->places = (struct sweep_places){
+        .prefix = "",
+        .cgroup = *n->cgroup ? n->cgroup : NULL,
+        .slice = NODED_SLICE,
+    };
     k->sweep = (struct sweep){
         .places = &k->places,
         .ids = {0, UINT32_MAX, is_over, k},

@@ -51,16 +51,23 @@ int noded_cgroup_find(char *ret, size_t size)
 }
 
 /* Dumps of a leased uid are root's, with an entry for the uid; and anybody may have let it into a file of his own. */
-void noded_sweep_places(struct noded *n)
+static void roots_take(struct looker *looker)
 {
-    const struct conf_list *more = &n->settings->local_roots;
+    const struct conf_list *more = &looker->n->settings->local_roots;
     size_t at = 0;
 
+    for (size_t i = 0; looker->acl_roots[i]; i++)
+        free(mem_take(looker->acl_roots[i]));
     for (const char *const *root = places_files; *root; root++)
-        n->acl_roots[at++] = *root;
+        looker->acl_roots[at++] = mem_must_strdup(*root);
     for (size_t i = 0; i < more->n && at < ROOTS_MAX - 1; i++)
-        n->acl_roots[at++] = more->items[i];
-    n->acl_roots[at] = NULL;
+        looker->acl_roots[at++] = mem_must_strdup(more->items[i]);
+}
+
+void noded_sweep_places(struct noded *n)
+{
+    roots_take(n->sweeper);
+    roots_take(n->guarder);
 }
 
 /* ---- lookers ---- */
@@ -80,12 +87,16 @@ static int units_stop(const char *unit, int64_t wait_ms, void *arg)
     return bus_stop(looker->bus, unit, wait_ms);
 }
 
-static void looker_start(struct noded *n, struct looker *looker)
+struct looker *looker_new(struct noded *n)
 {
+    struct looker *looker = mem_must_calloc(1, sizeof(*looker));
+
+    looker->n = n;
+    sweep_progress_init(&looker->progress);
+    roots_take(looker);
     looker->bus = bus_new("");
     looker->units = (struct sweep_units){units_list, units_stop, looker};
     looker->map.path = n->map_path;
-    looker->stopping = &n->stopping;
     looker->places = (struct sweep_places){
         .prefix = looker->prefix,
         .cgroup = *n->cgroup ? n->cgroup : NULL,
@@ -93,7 +104,7 @@ static void looker_start(struct noded *n, struct looker *looker)
         .proc = "/proc",
         /* With systemd we may have been given a mount namespace of our own. */
         .mount_namespace = access("/run/systemd/system", F_OK) == 0 ? "/proc/1/ns/mnt" : NULL,
-        .acl_roots = n->acl_roots,
+        .acl_roots = (const char *const *)looker->acl_roots,
         .cron = places_cron,
         .at = places_at,
         .mail = places_mail,
@@ -103,6 +114,31 @@ static void looker_start(struct noded *n, struct looker *looker)
         .group_file = "/etc/group",
         .units = &looker->units,
     };
+    return looker;
+}
+
+void looker_free(struct looker *looker)
+{
+    if (!looker)
+        return;
+    bus_free(looker->bus);
+    node_map_reader_done(&looker->map);
+    for (size_t i = 0; looker->acl_roots[i]; i++)
+        free(looker->acl_roots[i]);
+    free(looker);
+}
+
+void noded_looker_replace(struct noded *n, const struct looker *looker)
+{
+    if (looker == n->sweeper)
+        n->sweeper = looker_new(n);
+    if (looker == n->guarder)
+        n->guarder = looker_new(n);
+}
+
+bool looker_may_touch(const struct looker *looker)
+{
+    return !atomic_load(&looker->given_up) && !atomic_load(&looker->n->stopping);
 }
 
 void noded_looker_ready(struct noded *n, struct looker *looker)
@@ -125,20 +161,15 @@ int noded_sweep_start(struct noded *n)
         r = noded_cgroup_find(n->cgroup, sizeof(n->cgroup));
     if (r < 0)
         log_warning(NULL, "cgroup2 is not mounted: processes of leases are killed one by one");
-    noded_sweep_places(n);
-    looker_start(n, &n->sweeper);
-    looker_start(n, &n->guarder);
+    n->sweeper = looker_new(n);
+    n->guarder = looker_new(n);
     return 0;
 }
 
 void noded_sweep_stop(struct noded *n)
 {
-    struct looker *const lookers[] = {&n->sweeper, &n->guarder};
-
-    for (size_t i = 0; i < 2; i++) {
-        bus_free(lookers[i]->bus);
-        node_map_reader_done(&lookers[i]->map);
-    }
+    looker_free(n->sweeper);
+    looker_free(n->guarder);
 }
 
 /* ---- one sweep ---- */
@@ -153,6 +184,7 @@ int64_t noded_sweep_next_ms(const struct noded *n)
 
 struct sweeping {
     struct noded *n;
+    struct looker *looker;
     int64_t began_ms;
     struct state_epoch *uids; /* sorted */
     size_t n_uids;
@@ -170,10 +202,9 @@ struct sweeping {
 static bool may_touch(uint32_t id, void *arg)
 {
     struct sweeping *s = arg;
-    struct noded *n = s->n;
 
-    return sweep_list_has(id, &s->list) && !atomic_load(&n->stopping) &&
-           !node_map_here(&n->sweeper.map, id);
+    return sweep_list_has(id, &s->list) && looker_may_touch(s->looker) &&
+           !node_map_here(&s->looker->map, id);
 }
 
 static void sweep_work(void *arg)
@@ -212,9 +243,8 @@ static void swept(int r, void *arg)
 {
     struct sweeping *s = arg;
     struct noded *n = s->n;
-    bool unsure = n->sweeper.map.unsure || atomic_load(&n->stopping);
+    bool unsure = s->looker->map.unsure || atomic_load(&n->stopping);
 
-    noded_offload_done(n);
     for (size_t i = 0; i < s->n_uids; i++) {
         const struct state_epoch *e = &s->uids[i];
         const struct sweep_finding *f = sweep_verdict(&s->sweep, e->uid);
@@ -229,14 +259,42 @@ static void swept(int r, void *arg)
     sweep_finish(s);
 }
 
+/* What was to be swept is as it was, and dirty. The thread keeps the one that it works on. */
+static void sweep_hung(void *arg, const char *where)
+{
+    struct sweeping *hung = arg, *s = mem_must_calloc(1, sizeof(*s));
+
+    s->n = hung->n;
+    s->looker = s->n->sweeper;
+    s->began_ms = hung->began_ms;
+    s->uids = mem_must_dup(hung->uids, hung->n_uids * sizeof(*s->uids));
+    s->n_uids = hung->n_uids;
+    s->batch = hung->batch;
+    s->done = hung->done;
+    s->dirty = hung->dirty;
+    hung->dirty = (struct verdicts){0};
+    sweep_found(&s->sweep, 0, REASON_SCAN_FAILED, "%s", where);
+    swept(0, s);
+}
+
+static void sweep_late(void *arg)
+{
+    struct sweeping *s = arg;
+
+    sweep_done(&s->sweep);
+    free(s->uids);
+    free(s->numbers);
+    free(s);
+}
+
 static void ids_set(struct sweeping *s)
 {
     s->list = (struct sweep_list){s->numbers, s->n_numbers};
     s->sweep.ids = (struct sweep_ids){s->numbers[0], s->numbers[s->n_numbers - 1], may_touch, s};
     s->sweep.uids = s->numbers;
     s->sweep.n_uids = s->n_numbers;
-    s->n->sweeper.min = s->sweep.ids.min;
-    s->n->sweeper.max = s->sweep.ids.max;
+    s->looker->min = s->sweep.ids.min;
+    s->looker->max = s->sweep.ids.max;
 }
 
 /* What nobody has is looked at for as long as it may be leased here: else it is left alone. */
@@ -246,6 +304,8 @@ static bool is_wanted(const struct sweeping *s, uint32_t uid)
 
     return s->batch || (pool && pool->check == POOL_PASSED && !uid_list_has(&s->n->blocked, uid));
 }
+
+static const struct look_fns sweep_look = {sweep_work, swept, sweep_hung, sweep_late};
 
 /* The answer about accounts: what somebody else has, or may have, is not touched. */
 static void asked(struct noded *n, bool failed, const struct verdicts *found, void *arg)
@@ -275,7 +335,7 @@ static void asked(struct noded *n, bool failed, const struct verdicts *found, vo
     }
     ids_set(s);
     s->stages = SWEEP_RUNNING | SWEEP_LYING;
-    noded_offload(n, sweep_work, swept, s);
+    noded_look(n, s->looker, &sweep_look, s);
 }
 
 /* Epoch 0: of each uid and gid, not of a name that is about to go. */
@@ -285,11 +345,12 @@ static void slices_ended(int r, void *arg)
     struct noded *n = s->n;
     auto_free struct state_epoch *uids = mem_must_dup(s->uids, s->n_uids * sizeof(*uids));
 
-    noded_offload_done(n);
     for (size_t i = 0; i < s->n_uids; i++)
         uids[i].epoch = 0;
     noded_ask(n, uids, s->n_uids, asked, s);
 }
+
+static const struct look_fns slices_look = {sweep_work, slices_ended, sweep_hung, sweep_late};
 
 static int by_uid(const void *a, const void *b)
 {
@@ -304,8 +365,9 @@ static struct sweeping *sweep_begin(struct noded *n, const struct state_epoch *u
     struct sweeping *s = mem_must_calloc(1, sizeof(*s));
 
     n->sweeping = true;
-    noded_looker_ready(n, &n->sweeper);
+    noded_looker_ready(n, n->sweeper);
     s->n = n;
+    s->looker = n->sweeper;
     s->began_ms = loop_now_ms(n->loop);
     s->uids = mem_must_dup(uids, n_uids * sizeof(*uids));
     s->n_uids = n_uids;
@@ -315,7 +377,8 @@ static struct sweeping *sweep_begin(struct noded *n, const struct state_epoch *u
         s->numbers[i] = s->uids[i].uid;
     s->n_numbers = n_uids;
     s->sweep = (struct sweep){
-        .places = &n->sweeper.places,
+        .places = &s->looker->places,
+        .progress = &s->looker->progress,
         .remove = true,
         .wait_ms = again ? WAIT_AGAIN_MS : WAIT_MS,
     };
@@ -329,7 +392,7 @@ static void batch_begin(struct noded *n, const struct state_epoch *uids, size_t 
 
     s->batch = true;
     s->stages = SWEEP_SLICES;
-    noded_offload(n, sweep_work, slices_ended, s);
+    noded_look(n, s->looker, &slices_look, s);
 }
 
 void noded_op_sweep(const struct state_epoch *uids, size_t n_uids, bool again, void *arg)

@@ -196,12 +196,14 @@ static void mounted_file_look(struct sweep *sweep, const struct below *b, const 
 /* Whether all of it has been seen. */
 static bool mount_walk(struct sweep *sweep, const struct root *root, const struct below *b)
 {
-    auto_close int top = open(b->path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-    auto_close int fd = -1;
+    auto_close int top = -1, fd = -1;
     struct statx st;
     bool whole = true;
-    int r = top < 0 ? -errno : inode_stat(top, "", &st);
+    int r;
 
+    sweep_at(sweep, b->path);
+    top = open(b->path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    r = top < 0 ? -errno : inode_stat(top, "", &st);
     if (r < 0 || st.stx_mnt_id != b->id)
         return false; /* a folder on the way has been moved meanwhile: the next turn tells */
     if (!S_ISDIR(st.stx_mode)) {
@@ -285,6 +287,7 @@ static bool root_walk(struct sweep *sweep, struct root *root)
     auto_close int fd = open(root->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOATIME);
     bool whole = true;
 
+    sweep_at(sweep, root->shown);
     if (fd >= 0)
         tree_walk(sweep, root, fd, root->shown, REASON_FILE, &whole);
     else if (errno != ENOENT)
@@ -369,6 +372,7 @@ static void root_sweep(struct sweep *sweep, const char *shown, bool acls)
 {
     struct root root = {.shown = shown, .acls = acls, .path = strdup(shown)};
 
+    sweep_at(sweep, shown);
     if (root.path)
         machine_run(sweep, true, root_look, &root);
     else

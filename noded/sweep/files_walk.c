@@ -211,6 +211,7 @@ static void entry_sweep(struct file_walk *w, int dir_fd, const char *name, int d
     int r = inode_stat(dir_fd, name, &st);
     uint32_t uid;
 
+    sweep_step(w->sweep);
     if (r < 0) {
         if (r != -ENOENT)
             sweep_failed(w->sweep, name, r);

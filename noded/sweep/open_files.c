@@ -177,8 +177,10 @@ static void descriptors_look(struct open_walk *w, const char *path)
     struct dirent *entry;
 
     while (dir && (entry = readdir(dir)))
-        if (*entry->d_name != '.')
+        if (*entry->d_name != '.') {
+            sweep_step(w->sweep);
             target_look(w, dirfd(dir), entry->d_name);
+        }
 }
 
 /* Threads that have descriptors of their own. */
@@ -223,6 +225,7 @@ static void process_look(struct open_walk *w)
     if (w->pid == getpid() || uids_is_helper(w->pid) || process_is_closed(w))
         return;
     (void)snprintf(path, sizeof(path), "%d/fd", w->pid);
+    sweep_at(w->sweep, path);
     descriptors_look(w, path);
     threads_look(w);
     (void)snprintf(path, sizeof(path), "%d/exe", w->pid); /* may be opened again, too */

@@ -81,6 +81,45 @@ void sweep_removed(struct sweep *s)
     s->n_removed++;
 }
 
+/* ---- how far it is ---- */
+
+void sweep_progress_init(struct sweep_progress *progress)
+{
+    atomic_init(&progress->steps, 0);
+    (void)pthread_mutex_init(&progress->lock, NULL);
+    progress->kind = NULL;
+    progress->at[0] = '\0';
+}
+
+void sweep_progress_where(struct sweep_progress *progress, char *ret, size_t size)
+{
+    (void)pthread_mutex_lock(&progress->lock);
+    (void)snprintf(ret, size, "%s%s%s", progress->kind ? progress->kind : "it",
+                   *progress->at ? ": " : "", progress->at);
+    (void)pthread_mutex_unlock(&progress->lock);
+}
+
+static void progress_set(struct sweep *s, const char *kind, const char *where)
+{
+    struct sweep_progress *progress = s->progress;
+
+    if (!progress)
+        return;
+    (void)pthread_mutex_lock(&progress->lock);
+    if (kind)
+        progress->kind = kind;
+    (void)snprintf(progress->at, sizeof(progress->at), "%s", where);
+    (void)pthread_mutex_unlock(&progress->lock);
+    sweep_step(s);
+}
+
+void sweep_at(struct sweep *s, const char *where)
+{
+    progress_set(s, NULL, where);
+}
+
+/* ---- rounds ---- */
+
 static bool found_since(const struct sweep *s, size_t mark)
 {
     return s->overflow || s->n_findings > mark;
@@ -95,9 +134,12 @@ static void round_run(struct sweep *s, unsigned stage)
 {
     s->n_removed_before = s->n_removed;
     s->n_found_before = s->n_findings;
-    for (size_t i = 0; i < n_sweep_kinds; i++)
-        if (sweep_kinds[i].stage & stage)
-            sweep_kinds[i].run(s);
+    for (size_t i = 0; i < n_sweep_kinds; i++) {
+        if (!(sweep_kinds[i].stage & stage))
+            continue;
+        progress_set(s, sweep_kinds[i].name, "");
+        sweep_kinds[i].run(s);
+    }
 }
 
 /* Rounds over one stage until one finds nothing, or removes nothing of what it finds. */

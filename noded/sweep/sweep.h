@@ -10,6 +10,8 @@
 #ifndef XCE_NODED_SWEEP_SWEEP_H
 #define XCE_NODED_SWEEP_SWEEP_H
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -70,8 +72,21 @@ enum sweep_stages {
     SWEEP_LYING = 1 << 2,   /* all the rest */
 };
 
+/* How far runs are, for who watches from another thread: a look into the kernel may hang. */
+struct sweep_progress {
+    atomic_uint_fast64_t steps; /* grows as long as it goes on */
+    pthread_mutex_t lock;       /* of what follows */
+    const char *kind;           /* static; NULL = none runs */
+    char at[SWEEP_DETAIL_MAX];
+};
+
+void sweep_progress_init(struct sweep_progress *progress);
+/* "files: /mnt/scratch". Any thread. */
+void sweep_progress_where(struct sweep_progress *progress, char *ret, size_t size);
+
 struct sweep {
     const struct sweep_places *places;
+    struct sweep_progress *progress; /* NULL = nobody watches */
     struct sweep_ids ids;
     /* SWEEP_SLICES needs to name them: the uids themselves. SWEEP_RUNNING ends all of them at one blow. Borrowed; without
      * them the processes are ended one by one. */
@@ -117,6 +132,14 @@ void sweep_found(struct sweep *sweep, uint32_t uid, enum reason reason, const ch
     __attribute__((format(printf, 4, 5)));
 /* Could not look: all uids. */
 void sweep_failed(struct sweep *sweep, const char *what, int error);
+/* It is about to look there, which may hang. */
+void sweep_at(struct sweep *sweep, const char *where);
+/* It goes on. */
+static inline void sweep_step(struct sweep *sweep)
+{
+    if (sweep->progress)
+        atomic_fetch_add_explicit(&sweep->progress->steps, 1, memory_order_relaxed);
+}
 /* Something has been removed. */
 void sweep_removed(struct sweep *sweep);
 /* Whether something was found and removed in this round: there will be another, and what is costly to find may be left to that. */

@@ -4,6 +4,7 @@ own death and leased's. Needs root. No uid of a pool here is anybody's: each run
 import ctypes
 import os
 import re
+import shutil
 import signal
 import struct
 import subprocess
@@ -798,6 +799,47 @@ class NodedTest(unittest.TestCase):
             os.chown(path, lease.uid, lease.uid)
         self.client.release(lease)
         self.free(lease)
+        self.assertFalse(os.path.exists(path))
+
+    def own_file_system(self):
+        """One that can be frozen: who writes to it waits then, and no signal ends that."""
+        folder = tempfile.mkdtemp(prefix="xce-test-noded.")
+        root, image = os.path.join(folder, "root"), os.path.join(folder, "image")
+        self.addCleanup(shutil.rmtree, folder)
+        os.mkdir(root)
+        with open(image, "xb") as f:
+            f.truncate(16 << 20)
+        subprocess.run(["mkfs.ext4", "-q", image], check=True)
+        if subprocess.run(["mount", "-o", "loop", image, root], capture_output=True).returncode != 0:
+            self.skipTest("no loop device can be mounted here")
+        self.addCleanup(subprocess.run, ["umount", root], check=True)
+        return root
+
+    def test_look_that_hangs_is_given_up_and_holds_up_nothing_else(self):
+        root = self.own_file_system()
+        with open(self.noded.conf, "a") as f:
+            f.write("LocalRoots = %s\nLookLimit = 2s\n" % root)
+        self.begin()
+        lease = self.acquire()
+        path = os.path.join(root, "left")
+        with open(path, "w"):
+            os.chown(path, lease.uid, lease.uid)
+        child = self.run_as(lease.uid, "sleep", "1000")
+        subprocess.run(["fsfreeze", "-f", root], check=True)
+        try:
+            self.client.release(lease)
+            self.killed(child)
+            peer.until(lambda: self.member(lease).reason == "scan-failed", what="a dirty report")
+            self.assertRegex(self.member(lease).detail, "^files: %s: no answer for [0-9]+ s$" % re.escape(root))
+            # All else goes on: others are ready, strays die, and it is dirty as long as it hangs.
+            for _ in range(3):
+                self.acquire()
+                self.killed(self.run_as(lease.uid, "sleep", "1000"))
+            self.assertEqual(self.member(lease).reason, "scan-failed")
+        finally:
+            subprocess.run(["fsfreeze", "-u", root], check=True)
+        peer.until(lambda: "counts no more" in self.noded.said(), what="what hung to come back")
+        self.free(lease, 60)
         self.assertFalse(os.path.exists(path))
 
     def test_reloads_end_it_at_no_moment(self):
