@@ -89,6 +89,43 @@ int xce_node_sweep(struct xce_client *client, const struct xce_call *call, const
     return run_verb(client, call, "/xce.v1.NodeService/Sweep", node, reason, ret);
 }
 
+static int take_remnants(struct xce_client *client, const ProtobufCMessage *message, void *result)
+{
+    const Xce__V1__NodeReply *reply = (const Xce__V1__NodeReply *)message;
+    struct xce_remnants *remnants = result;
+    struct xce_remnant *items = pb_arena_alloc(result_arena(remnants),
+                                               (reply->n_remnants + 1) * sizeof *items);
+
+    client_saw_info(client, reply->info);
+    if (!items)
+        return OUT_OF_MEMORY(client);
+    if (!reply->node)
+        return client_fail(client, XCE_FAILED, "the server's answer holds no node");
+    for (size_t i = 0; i < reply->n_remnants; i++) {
+        const Xce__V1__Remnant *remnant = reply->remnants[i];
+
+        items[i] = (struct xce_remnant){remnant->uid, remnant->kind, remnant->count, remnant->would,
+                                        remnant->detail};
+    }
+    remnants->node = reply->node->node;
+    remnants->items = items;
+    remnants->n = reply->n_remnants;
+    remnants->left_out = reply->left_out;
+    return XCE_OK;
+}
+
+int xce_node_sweep_dry(struct xce_client *client, const struct xce_call *call, const char *node,
+                       const char *reason, struct xce_remnants **ret)
+{
+    struct op_spec spec = VERB(OP_CHANGE, "Sweep", node_reply, take_remnants);
+    Xce__V1__NodeVerbRequest request = XCE__V1__NODE_VERB_REQUEST__INIT;
+
+    request.node = verb_bytes(node);
+    request.reason = verb_bytes(reason);
+    request.dry_run = true;
+    return verb_run(client, call, &spec, &request.base, sizeof **ret, ret);
+}
+
 int xce_node_forget(struct xce_client *client, const struct xce_call *call, const char *node,
                     const char *reason, struct xce_node **ret)
 {

@@ -1,4 +1,4 @@
-/* leasectl node drain, undrain, cordon, sweep, forget: one call of libxce for each node of a hostlist. */
+/* leasectl node drain, undrain, cordon, forget: one call of libxce for each node of a hostlist. */
 #include "ctl/ctl.h"
 #include "ctl/node_verb.h"
 #include "ctl/verb.h"
@@ -51,6 +51,5 @@ NODE_VERB(drain, with_reason, "No new leases on these nodes; what is there goes 
           " A node is drained when no lease is left on it.");
 NODE_VERB(undrain, perhaps_reason, "Take a drain or cordon back", "");
 NODE_VERB(cordon, with_reason, "No new leases on these nodes", "");
-NODE_VERB(sweep, perhaps_reason, "Let nodes look for leftovers now", "");
 NODE_VERB(forget, with_reason, "Remove nodes from the register",
           " Only a fenced node, or a drained one that is clean.");

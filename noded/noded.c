@@ -343,7 +343,7 @@ static void reload(struct noded *n)
     struct err err = {0};
 
     /* Nobody on another thread may hold a string of the old ones. */
-    n->reload_wanted = n->sweeping || n->guard.running;
+    n->reload_wanted = n->sweeping || n->guard.running || n->dry.running;
     if (n->reload_wanted)
         return;
     if (conf_reload(n->conf, &pending, &err) < 0) {
@@ -555,6 +555,7 @@ void noded_session_start(struct noded *n)
         .changed = op_changed,
         .look_ahead = noded_op_look_ahead,
         .sweep_now = op_sweep_now,
+        .dry_run = noded_op_dry_run,
         .overlap = noded_op_overlap,
         .heard = op_heard,
         .ended = op_ended,

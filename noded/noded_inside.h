@@ -28,9 +28,10 @@ struct loop_soon;
 struct loop_timer;
 struct loop_signal;
 
-#define ROOTS_MAX        80
-#define INCARNATIONS_MAX 32
-#define NODED_SLICE      "xce.slice" /* below it runs all that is sanctioned */
+#define ROOTS_MAX         80
+#define INCARNATIONS_MAX  32
+#define DRY_QUESTIONS_MAX 16
+#define NODED_SLICE       "xce.slice" /* below it runs all that is sanctioned */
 
 /* Which accounts were asked about lately and are nobody's: what was looked at ahead of its grant. */
 struct ahead {
@@ -176,6 +177,13 @@ struct noded {
     unsigned n_hung; /* threads that have been given up, and are not back */
     char hung_where[SWEEP_DETAIL_MAX];
 
+    /* noded_dry.c */
+    struct {
+        bool running;
+        uint64_t questions[DRY_QUESTIONS_MAX]; /* that came meanwhile */
+        size_t n_questions;
+    } dry;
+
     /* noded_kill.c */
     bool killing;
     struct uid_list kill_next; /* when that is done */
@@ -313,6 +321,11 @@ bool noded_sweep_free(struct noded *n, const struct state_epoch *uids, size_t n_
 
 /* Run it on a thread of its own, which uses that looker. fns is static. */
 void noded_look(struct noded *n, struct looker *looker, const struct look_fns *fns, void *arg);
+
+/* ---- noded_dry.c ---- */
+
+/* Look for all that is not here, and tell it: session_dry. */
+void noded_op_dry_run(uint64_t question, const char *reason, void *arg);
 
 /* ---- noded_kill.c ---- */
 

@@ -36,6 +36,11 @@ struct row {
     size_t n, cap;
 };
 
+struct packed {
+    size_t len;
+    uint8_t bytes[];
+};
+
 struct session {
     struct loop *loop;
     struct session_ops ops;
@@ -63,6 +68,7 @@ struct session {
     bool watermark_new;
 
     struct row members, blocks, pools;
+    struct row dry;                  /* whole messages, as struct packed */
     Xce__V1__OverlapAnswer *overlap; /* to be said; NULL = none */
     struct state_epoch *epochs;      /* to be reported; NULL = none are wanted, or all have been */
     size_t n_epochs, epochs_sent;
@@ -102,6 +108,7 @@ static void rows_forget(struct session *s)
     row_done(&s->members);
     row_done(&s->blocks);
     row_done(&s->pools);
+    row_done(&s->dry);
     free(mem_take(s->overlap));
     free(mem_take(s->epochs));
     s->watermark_new = false;
@@ -285,6 +292,15 @@ static void overlap_send(struct session *s)
     (void)up_send(s, &up);
 }
 
+static void dry_send(struct session *s)
+{
+    const struct packed *packed = s->dry.items[0];
+
+    if (grpc_request_send(s->request, packed->bytes, packed->len) == GRPC_FULL)
+        s->blocked = true;
+    row_cut(&s->dry, 1);
+}
+
 static void flush(void *arg)
 {
     struct session *s = arg;
@@ -297,6 +313,8 @@ static void flush(void *arg)
         report_send(s);
     if (!s->blocked && s->overlap)
         overlap_send(s);
+    while (!s->blocked && s->dry.n)
+        dry_send(s);
     if (!s->blocked && s->watermark_new)
         heartbeat_send(s);
     if (s->members.n > WAITING_MAX)
@@ -383,7 +401,10 @@ static int on_down(struct session *s, const Xce__V1__SessionDown *down, struct e
     case XCE__V1__SESSION_DOWN__BODY_LOOK_AHEAD:
         return session_decode_look_ahead(down->look_ahead, &s->ops, s->arg, err);
     case XCE__V1__SESSION_DOWN__BODY_SWEEP:
-        s->ops.sweep_now(down->sweep->reason, s->arg);
+        if (down->sweep->dry_run)
+            s->ops.dry_run(down->sweep->question, down->sweep->reason, s->arg);
+        else
+            s->ops.sweep_now(down->sweep->reason, s->arg);
         return 0;
     case XCE__V1__SESSION_DOWN__BODY_OVERLAP:
         if (down->overlap->first > down->overlap->last)
@@ -618,5 +639,46 @@ void session_watermark(struct session *s, uint64_t revision)
         return;
     s->watermark = revision;
     s->watermark_new = true;
+    loop_soon_start(s->flush);
+}
+
+static ProtobufCBinaryData bytes_of(const char *text)
+{
+    return (ProtobufCBinaryData){strlen(text), (uint8_t *)(uintptr_t)text};
+}
+
+void session_dry(struct session *s, uint64_t question, const struct session_remnant *remnants,
+                 size_t n, uint32_t left_out)
+{
+    Xce__V1__DryReport dry = XCE__V1__DRY_REPORT__INIT;
+    Xce__V1__Report report = XCE__V1__REPORT__INIT;
+    Xce__V1__SessionUp up = XCE__V1__SESSION_UP__INIT;
+    auto_free Xce__V1__RemnantReport *items = mem_must_calloc(n + 1, sizeof(*items));
+    auto_free Xce__V1__RemnantReport **list = mem_must_calloc(n + 1, sizeof(*list));
+    auto_free char(*details)[DETAIL_MAX] = mem_must_calloc(n + 1, sizeof(*details));
+    struct packed *packed;
+
+    if (!s || !s->welcomed)
+        return;
+    for (size_t i = 0; i < n; i++) {
+        list[i] = &items[i];
+        xce__v1__remnant_report__init(&items[i]);
+        (void)text_escape(remnants[i].detail, strlen(remnants[i].detail), details[i], DETAIL_MAX);
+        items[i].uid = remnants[i].uid;
+        items[i].kind = bytes_of(remnants[i].kind);
+        items[i].count = remnants[i].count;
+        items[i].would = bytes_of(remnants[i].would);
+        items[i].detail = bytes_of(details[i]);
+    }
+    dry.question = question;
+    dry.remnants = list;
+    dry.n_remnants = n;
+    dry.left_out = left_out;
+    report.dry = &dry;
+    up.body_case = XCE__V1__SESSION_UP__BODY_REPORT;
+    up.report = &report;
+    packed = mem_must_calloc(1, sizeof(*packed) + xce__v1__session_up__get_packed_size(&up));
+    packed->len = xce__v1__session_up__pack(&up, packed->bytes);
+    row_add(&s->dry, packed);
     loop_soon_start(s->flush);
 }

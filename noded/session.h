@@ -63,6 +63,8 @@ struct session_ops {
     void (*changed)(uint64_t revision, bool full_done, enum session_node node, void *arg);
     void (*look_ahead)(const struct state_epoch *uids, size_t n, void *arg);
     void (*sweep_now)(const char *reason, void *arg);
+    /* What a sweep would do: answered by session_dry. */
+    void (*dry_run)(uint64_t question, const char *reason, void *arg);
     /* Whether somebody has a uid of first..last here: answered by session_overlap. */
     void (*overlap)(uint64_t question, uint32_t first, uint32_t last, void *arg);
     /* A leader that is confirmed answered the heartbeat that was sent at sent_ms (mono). */
@@ -102,6 +104,15 @@ void session_pool_check(struct session *session, const char *pool, bool passed, 
 /* The answer to that question: uid is one that somebody has (what: who), or 0: nobody has any (what: ""), or that is not known
  * (what: why). Another answer that still waits is replaced. */
 void session_overlap(struct session *session, uint64_t question, uint32_t uid, const char *what);
+/* What a dry run has found; copied. */
+struct session_remnant {
+    uint32_t uid; /* 0 = of every uid: it could not be looked at */
+    const char *kind;
+    uint32_t count;
+    const char *would, *detail;
+};
+void session_dry(struct session *session, uint64_t question, const struct session_remnant *remnants,
+                 size_t n, uint32_t left_out);
 /* A pass that began when everything up to revision was in the map found nothing. */
 void session_watermark(struct session *session, uint64_t revision);
 

@@ -176,6 +176,26 @@ XCE_API int xce_node_sweep(struct xce_client *client, const struct xce_call *cal
 XCE_API int xce_node_forget(struct xce_client *client, const struct xce_call *call,
                             const char *node, const char *reason, struct xce_node **ret);
 
+/* What a sweep of the node would do now, of all that runs or lies around under uids that are not here; nothing is done. It may
+ * take as long as a sweep. */
+struct xce_remnant {
+    uint32_t uid;     /* 0: of every uid; something could not be looked at */
+    const char *kind; /* a word of docs/node.md: "process", "file", ... */
+    uint32_t count;
+    /* "end", "remove"; "later": before the uid's next lease; "leave": it is somebody else's, or can only be done by hand */
+    const char *would;
+    const char *detail; /* of the first: where */
+};
+
+struct xce_remnants {
+    const char *node;
+    const struct xce_remnant *items;
+    size_t n;
+    uint32_t left_out; /* more were found */
+};
+XCE_API int xce_node_sweep_dry(struct xce_client *client, const struct xce_call *call,
+                               const char *node, const char *reason, struct xce_remnants **ret);
+
 /* The caller swears that this machine, in this boot, is off: its leases are freed on that word. */
 struct xce_oath {
     const char *node, *reason, *machine_id, *boot_id;

@@ -9,11 +9,13 @@
 #include "leased/service/service.h"
 #include "xce/v1/command.pb-c.h"
 #include "xce/v1/common.pb-c.h"
+#include "xce/v1/node.pb-c.h"
 
 /* Held in memory whole. */
 #define BACKUPS_MAX 2
 
 TAILQ_HEAD(survey_list, survey);
+TAILQ_HEAD(dry_list, dry);
 
 struct backup;
 struct degraded;
@@ -43,6 +45,7 @@ struct service {
     struct waits *waits;                 /* acquires that wait for READY; wait.c */
     struct look_ahead *look_ahead;       /* what nodes are to check next; session.c */
     struct survey_list surveys;          /* of nodes; survey.c */
+    struct dry_list dries;               /* sweeps that only look; dry.c */
     struct gather *gather;               /* what this machine has */
     struct backup *backups[BACKUPS_MAX]; /* copies of the state that are being fetched; cluster.c */
     char health[256]; /* what the engine said last when it failed to write; names the file */
@@ -61,6 +64,10 @@ static inline bool service_sees_node(const struct service_request *request, cons
 {
     return policy_sees_node(&request->principal, request->scope, name);
 }
+
+/* Answer with the node that a NodeVerbRequest names, beside what is in the reply already; node.c. */
+void node_reply(struct service *service, struct service_request *request,
+                Xce__V1__NodeReply *reply);
 
 /* Whether the caller is the replica of this cluster with that folder; past_page.c. */
 bool service_is_member(const struct service *service, const struct principal *principal,

@@ -5,6 +5,7 @@
 
 #include "common/err.h"
 #include "common/text.h"
+#include "leased/service/dry.h"
 #include "leased/service/internal.h"
 #include "leased/service/report.h"
 #include "leased/service/session.h"
@@ -31,10 +32,9 @@ static void fill(struct service *service, const struct fsm_node *node, struct no
     session_fill(service, node->name, &ret->message);
 }
 
-static void reply_node(struct service *service, struct service_request *request,
-                       const ProtobufCBinaryData *name)
+static void reply_with(struct service *service, struct service_request *request,
+                       const ProtobufCBinaryData *name, Xce__V1__NodeReply *reply)
 {
-    Xce__V1__NodeReply reply = XCE__V1__NODE_REPLY__INIT;
     const struct fsm_node *node = node_named(service, name);
     Xce__V1__ReplyInfo info;
     struct node_proto message;
@@ -47,9 +47,23 @@ static void reply_node(struct service *service, struct service_request *request,
     fill(service, node, &message);
     service_reply_info(service, &info);
     info.stale = request->stale;
-    reply.info = &info;
-    reply.node = &message.message;
-    service_reply(request, &reply.base);
+    reply->info = &info;
+    reply->node = &message.message;
+    service_reply(request, &reply->base);
+}
+
+static void reply_node(struct service *service, struct service_request *request,
+                       const ProtobufCBinaryData *name)
+{
+    Xce__V1__NodeReply reply = XCE__V1__NODE_REPLY__INIT;
+
+    reply_with(service, request, name, &reply);
+}
+
+void node_reply(struct service *service, struct service_request *request, Xce__V1__NodeReply *reply)
+{
+    reply_with(service, request, &((const Xce__V1__NodeVerbRequest *)request->message)->node,
+               reply);
 }
 
 /* ---- get, list ---- */
@@ -144,6 +158,10 @@ static void propose_verb(struct service *service, struct service_request *reques
 
     if (!check_words(request, &message->node, &message->reason))
         return;
+    if (message->dry_run) {
+        service_refuse(request, -EINVAL, "dry_run: only of Sweep");
+        return;
+    }
     change.node = message->node;
     change.verb = verb;
     change.reason = message->reason;
@@ -229,6 +247,8 @@ static void sweep(struct service *service, struct service_request *request)
                        (const char *)message->node.data);
     } else if (!ticker_connected(service->ticker, node->name)) {
         service_refuse(request, FSM_PRECONDITION, "node %s is not connected", node->name);
+    } else if (message->dry_run) {
+        dry_begin(service, request);
     } else {
         tell_sweep(service->tell, node->name, &message->reason);
         reply_node(service, request, &message->node);

@@ -7,6 +7,7 @@
 
 #include "leased/service/cluster.h"
 #include "leased/service/degraded.h"
+#include "leased/service/dry.h"
 #include "leased/service/enroll.h"
 #include "leased/service/events.h"
 #include "leased/service/gather.h"
@@ -33,6 +34,7 @@ int service_new(const struct service_options *options, const struct service_deps
     service->options = *options;
     service->deps = *deps;
     TAILQ_INIT(&service->surveys);
+    TAILQ_INIT(&service->dries);
     rbac_load(service);
     r = ticker_new(service, &service->ticker);
     if (r == 0)
@@ -112,6 +114,7 @@ void service_elapse(struct service *service)
     session_elapse(service);
     gather_elapse(service->gather);
     survey_elapse(service);
+    dry_elapse(service);
     tell_elapse(service->tell);
     degraded_elapse(service->degraded);
     refill_elapse(service->refill);
@@ -143,6 +146,7 @@ void service_stop(struct service *service)
     service->stopping = true;
     session_stop(service);
     survey_stop(service);
+    dry_stop(service);
     gather_stop(service->gather);
     watch_stop(service);
     wait_stop(service);

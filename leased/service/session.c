@@ -563,7 +563,9 @@ static void said(struct service_stream *stream, const ProtobufCMessage *message)
             said_heartbeat(session, up->heartbeat);
         break;
     case XCE__V1__SESSION_UP__BODY_REPORT:
-        if (session->stage == STAGE_SERVED)
+        if (session->stage == STAGE_SERVED && up->report->dry)
+            tell_dry_found(session->service->tell, up->report->dry);
+        else if (session->stage == STAGE_SERVED)
             said_report(session, up->report);
         break;
     case XCE__V1__SESSION_UP__BODY_OVERLAP:
@@ -646,7 +648,8 @@ void session_fill(const struct service *service, const char *node, Xce__V1__Node
     ret->heard_ms = ticker_heard_wall_ms(service->ticker, node);
 }
 
-void session_sweep(struct service *service, const char *node, const ProtobufCBinaryData *reason)
+void session_sweep(struct service *service, const char *node, const ProtobufCBinaryData *reason,
+                   uint64_t question)
 {
     Xce__V1__SessionDown message = XCE__V1__SESSION_DOWN__INIT;
     Xce__V1__SweepNow sweep = XCE__V1__SWEEP_NOW__INIT;
@@ -659,6 +662,8 @@ void session_sweep(struct service *service, const char *node, const ProtobufCBin
         memcpy(text, reason->data, reason->len);
     text[reason->len] = '\0';
     sweep.reason = text;
+    sweep.dry_run = question != 0;
+    sweep.question = question;
     message.body_case = XCE__V1__SESSION_DOWN__BODY_SWEEP;
     message.sweep = &sweep;
     send_message(session, &message);

@@ -20,8 +20,9 @@ void session_fill(const struct service *service, const char *node, Xce__V1__Node
 struct beat;
 void session_ack(struct beat *beat);
 
-/* Tell the node to sweep now, if it is connected here and reads what it is told. */
-void session_sweep(struct service *service, const char *node, const ProtobufCBinaryData *reason);
+/* Tell the node to sweep now, if it is connected here and reads what it is told. question: 0, or of a dry run. */
+void session_sweep(struct service *service, const char *node, const ProtobufCBinaryData *reason,
+                   uint64_t question);
 
 /* Ask each node whose session is here, once; one that begins later is asked by a later call. true: all have answered. */
 bool session_survey(struct service *service, const Xce__V1__OverlapQuestion *question);

@@ -10,6 +10,7 @@
 #include "common/pb.h"
 #include "common/text.h"
 #include "leased/service/degraded.h"
+#include "leased/service/dry.h"
 #include "leased/service/internal.h"
 #include "leased/service/session.h"
 #include "leased/service/ticker.h"
@@ -183,6 +184,28 @@ void tell_sweep(struct tell *tell, const char *node, const ProtobufCBinaryData *
     say(tell->service, &told, NULL, NULL);
 }
 
+void tell_dry(struct tell *tell, const char *node, uint64_t question,
+              const ProtobufCBinaryData *reason)
+{
+    Xce__V1__Told told = XCE__V1__TOLD__INIT;
+    Xce__V1__DryAsked dry = XCE__V1__DRY_ASKED__INIT;
+
+    dry.question = question;
+    dry.node.data = (uint8_t *)(uintptr_t)node;
+    dry.node.len = strlen(node);
+    dry.reason = *reason;
+    told.dry = &dry;
+    say(tell->service, &told, NULL, NULL);
+}
+
+void tell_dry_found(struct tell *tell, const Xce__V1__DryReport *report)
+{
+    Xce__V1__Told told = XCE__V1__TOLD__INIT;
+
+    told.dry_found = (Xce__V1__DryReport *)(uintptr_t)report;
+    say(tell->service, &told, NULL, NULL);
+}
+
 void tell_degraded(struct tell *tell, uint64_t replica, const char *why)
 {
     Xce__V1__Told told = XCE__V1__TOLD__INIT;
@@ -225,7 +248,12 @@ static void hear(struct service *service, const Xce__V1__Told *told)
             ticker_gone(service->ticker, node, told->gone[i]->session);
     if (told->sweep && told->sweep->reason.len <= TEXT_NOTE_MAX &&
         name_of(&told->sweep->node, node))
-        session_sweep(service, node, &told->sweep->reason);
+        session_sweep(service, node, &told->sweep->reason, 0);
+    if (told->dry && told->dry->reason.len <= TEXT_NOTE_MAX && told->dry->question &&
+        name_of(&told->dry->node, node))
+        session_sweep(service, node, &told->dry->reason, told->dry->question);
+    if (told->dry_found)
+        dry_heard(service, told->dry_found);
     if (told->degraded)
         degraded_heard(service->degraded, told->degraded->replica, &told->degraded->why);
 }

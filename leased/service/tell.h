@@ -10,6 +10,7 @@
 #include <sys/queue.h>
 
 #include "leased/service/service.h"
+#include "xce/v1/node.pb-c.h"
 
 struct tell;
 
@@ -32,6 +33,11 @@ void tell_beat(struct tell *tell, struct beat *beat);
 void tell_gone(struct tell *tell, struct beat *beat);
 /* Ask whoever has the node's session to have it swept. */
 void tell_sweep(struct tell *tell, const char *node, const ProtobufCBinaryData *reason);
+
+/* The same for a dry run; its answer is told with tell_dry_found, to all. */
+void tell_dry(struct tell *tell, const char *node, uint64_t question,
+              const ProtobufCBinaryData *reason);
+void tell_dry_found(struct tell *tell, const Xce__V1__DryReport *report);
 
 /* Say that the history of a replica lags, and why; or, with "", that it does no more. */
 void tell_degraded(struct tell *tell, uint64_t replica, const char *why);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/digest.h"
 #include "common/err.h"
 #include "noded/sweep/kinds.h"
 
@@ -59,16 +60,25 @@ static struct sweep_finding *finding_get(const struct sweep *s, uint32_t uid, en
 
 void sweep_found(struct sweep *s, uint32_t uid, enum reason reason, const char *format, ...)
 {
-    struct sweep_finding *finding;
+    struct sweep_finding *finding = finding_get(s, uid, reason);
+    bool first = !finding;
+    char detail[SWEEP_DETAIL_MAX];
+    uint32_t digest;
     va_list args;
 
-    if (finding_get(s, uid, reason) || !(finding = finding_add(s)))
+    if (first && !(finding = finding_add(s)))
         return;
-    finding->uid = uid;
-    finding->reason = reason;
     va_start(args, format);
-    (void)vsnprintf(finding->detail, sizeof(finding->detail), format, args);
+    (void)vsnprintf(detail, sizeof(detail), format, args);
     va_end(args);
+    digest = digest_crc32c(0, detail, strlen(detail));
+    if (first) {
+        *finding = (struct sweep_finding){.uid = uid, .reason = reason};
+        memcpy(finding->detail, detail, strlen(detail) + 1);
+    }
+    if (first || digest != finding->last)
+        finding->count += finding->count < UINT32_MAX;
+    finding->last = digest;
 }
 
 void sweep_failed(struct sweep *s, const char *what, int error)

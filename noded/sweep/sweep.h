@@ -32,6 +32,8 @@ struct sweep_finding {
     uint32_t uid; /* 0 = of every uid of the run */
     enum reason reason;
     char detail[SWEEP_DETAIL_MAX];
+    uint32_t count; /* of such things; detail is the first one's */
+    uint32_t last;  /* digest of the last one's: several ids of one process are one */
 };
 
 typedef void (*sweep_unit_fn)(uint32_t uid, const char *unit, bool failed, void *found_arg);

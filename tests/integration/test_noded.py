@@ -2,6 +2,7 @@
 """noded against a real leased, on this machine: what it makes ready, ends, sweeps, proves, and how it comes through its
 own death and leased's. Needs root. No uid of a pool here is anybody's: each run has a range of its own."""
 import ctypes
+import json
 import os
 import re
 import shutil
@@ -315,6 +316,65 @@ class NodedTest(unittest.TestCase):
             self.assertNotIn(lease.uid, [uid for uid, stray in strays.items() if stray.poll() is None])
         for stray in strays.values():
             self.killed(stray, 30)
+
+    # ---- what a sweep would do ----
+
+    def dry_run(self, *options, as_user=()):
+        return subprocess.run([*as_user, os.path.join(peer.BUILD, "ctl/leasectl"), "--server", "unix:" + self.leased.socket,
+                               "node", "sweep", "n1", "--dry-run", *options], capture_output=True, text=True, timeout=60)
+
+    def test_dry_run_tells_what_would_be_and_touches_nothing(self):
+        with open(self.noded.conf) as f:
+            slow = f.read().replace("Guard = 500ms", "Guard = 60s")  # no pass comes by
+        with open(self.noded.conf, "w") as f:
+            f.write(slow)
+        passwd = self.start_with_passwd()
+        self.client.create_pool(first=FIRST, count=COUNT, cooldown_ms=1000, ready_timeout_ms=8000)
+        self.ready()
+        here, ended = self.acquire(), self.acquire()
+        self.passes()
+        at = self.release_with_shared_memory(ended)
+        stray_uid, file_uid, bob = FIRST + 40, FIRST + 41, FIRST + 42
+        with open(passwd, "a") as f:
+            f.write("bob:x:%d:%d::/:/bin/sh\n" % (bob, bob))
+        peer.until(lambda: self.blocked().get(bob) == "account", what="the uid to be blocked")
+        running = [self.run_as(uid, "sleep", "1000") for uid in (here.uid, stray_uid, stray_uid, bob)]
+        paths = ["/tmp/xce-test-noded-%d.%d" % (i, file_uid) for i in range(3)]
+        for path in paths:
+            with open(path, "w"):
+                os.chown(path, file_uid, file_uid)
+            self.addCleanup(os.unlink, path)
+
+        done = self.dry_run("--json")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        shown = json.loads(done.stdout)
+        self.assertEqual((shown["node"], shown["left_out"]), ("n1", 0))
+        found = {(r["uid"], r["kind"]): r for r in shown["remnants"]}
+        self.assertEqual({k: r["would"] for k, r in found.items()},
+                         {(stray_uid, "process"): "end", (file_uid, "file"): "later", (bob, "process"): "leave",
+                          (ended.uid, "ipc-shm"): "remove"})
+        self.assertEqual(found[file_uid, "file"]["count"], 3)
+        self.assertEqual(found[stray_uid, "process"]["count"], 2)
+        lines = [line.split() for line in self.dry_run().stdout.splitlines()]
+        self.assertEqual(lines[0], ["NODE", "UID", "KIND", "COUNT", "WOULD", "DETAIL"])
+        self.assertIn(["n1", str(stray_uid), "process", "2", "end"], [line[:5] for line in lines])
+
+        self.assertEqual([child.poll() for child in running], [None] * 4)
+        self.assertTrue(all(map(os.path.exists, paths)))
+        self.assertEqual(self.member(ended).reason, "ipc-shm")
+        self.assertEqual(libc.shmdt(at), 0)
+
+        # Who may not sweep a node is not told either; nobody is told of one that is not there.
+        done = self.dry_run(as_user=("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"))
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertEqual(self.noded.stop(), 0)
+        peer.until(lambda: not self.is_ready(), what="the session to be over")
+        done = self.dry_run()
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("not connected", done.stderr)
+        with self.assertRaises(peer.grpc.RpcError) as failed:
+            self.client.node.Drain(self.client.request(self.m["node"].NodeVerbRequest(node=b"n1", reason=b"x", dry_run=True)), timeout=10)
+        self.assertEqual(failed.exception.code(), peer.grpc.StatusCode.INVALID_ARGUMENT)
 
     # ---- other people's accounts ----
 

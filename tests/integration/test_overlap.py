@@ -211,6 +211,20 @@ class OfNodes(WithNodes):
         other.accounts.remove("dave")
         self.extend(second, LAST + COUNT)
 
+    def test_a_dry_run_is_answered_wherever_it_is_asked(self):
+        """Another question that any replica takes, and that goes to the one which has the node's session."""
+        first, *_ = self.grow()
+        node, uid = self.noded(first), LAST - 1
+        self.create(first)
+        peer.until(lambda: "nobody else has anything" in node.said(), what="the pool's check there")
+        path = "/tmp/xce-test-overlap.%d" % uid
+        with open(path, "w"):
+            os.chown(path, uid, uid)
+        self.addCleanup(os.unlink, path)
+        for replica in self.replicas:
+            found = replica.ctl("node", "sweep", "n1", "--dry-run")["remnants"]
+            self.assertEqual([(r["kind"], r["count"], r["would"]) for r in found if r["uid"] == uid], [("file", 1, "later")])
+
     def test_a_node_that_does_not_answer_is_named_in_time(self):
         first, second, _ = self.grow()
         node = self.noded(second)
