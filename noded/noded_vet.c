@@ -15,6 +15,8 @@
 #define AHEAD_MAX      1024
 #define LEFT_AGAIN_MS  5000
 #define LEFTOVER_MS    60000
+/* after the first look that found nothing of it */
+#define LEFTOVER_AGAIN_MS 1000
 
 struct vet {
     struct noded *n;
@@ -255,12 +257,34 @@ void noded_op_pool_leftover(const struct state_pool *pool, const uint32_t *uids,
         uid_list_add(list, &(struct state_epoch){.uid = uids[i]});
 }
 
+/* Whether this was the second time in a row that nothing of it was found; closed notes the first. */
+static bool leftover_is_gone(struct noded *n, uint32_t uid, bool clean)
+{
+    struct uid_list *list = &n->leftover;
+    bool before;
+
+    for (size_t i = 0; i < list->n; i++) {
+        if (list->items[i].uid != uid)
+            continue;
+        before = list->items[i].closed;
+        list->items[i].closed = clean;
+        if (clean && !before) {
+            log_debug(LOG_FIELDS(.uid = uid),
+                      "nothing of it was found: it is looked for once more");
+            n->leftover_next_ms = loop_now_ms(n->loop) + LEFTOVER_AGAIN_MS;
+        }
+        return clean && before;
+    }
+    return false;
+}
+
 static void leftover_swept(struct noded *n, const struct verdicts *dirty)
 {
     for (size_t i = 0; i < n->leftover_sweep.n; i++) {
         uint32_t uid = n->leftover_sweep.items[i].uid;
+        bool clean = !verdicts_of(dirty, uid) && state_standing(n->state, uid) == STANDS_NOT;
 
-        if (verdicts_of(dirty, uid) || state_standing(n->state, uid) != STANDS_NOT)
+        if (!leftover_is_gone(n, uid, clean))
             continue;
         log_info(LOG_FIELDS(.uid = uid), "nothing of the uid is left here any more");
         session_say(n->session, SAY_CLEAN, &(struct state_verdict){.uid = uid});

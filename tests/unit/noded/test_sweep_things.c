@@ -433,14 +433,19 @@ struct manager {
     bool failed;
     int list_error, stop_error;
     int comes_back; /* so many times */
+    int lists;      /* looks so far */
+    int appears_at; /* one begins just before that look */
 };
 
 static int manager_list(sweep_unit_fn found, void *found_arg, void *arg)
 {
     struct manager *m = arg;
     char name[32];
-    int n = m->units;
+    int n;
 
+    if (++m->lists == m->appears_at)
+        m->units++;
+    n = m->units;
     for (int i = 0; i < n; i++) {
         (void)snprintf(name, sizeof(name), "run-u%d.service", i);
         found(m->uid, name, m->failed, found_arg);
@@ -474,6 +479,26 @@ static void units_are_stopped(void **state)
     sweep_run(&f->sweep, SWEEP_RUNNING);
     assert_clean(f);
     assert_int_equal(m.units, 0);
+}
+
+/* The second look is behind all that lies around, which what runs could have made meanwhile. */
+static void clean_is_two_looks_in_a_row_that_found_nothing(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    struct manager m = {.uid = f->uids[0]};
+    struct sweep_units units = manager_units(&m);
+
+    f->places.units = &units;
+    sweep_run(&f->sweep, SWEEP_RUNNING | SWEEP_LYING);
+    assert_clean(f);
+    assert_true(m.lists >= 2);
+    for (int at = 1; at <= 3; at++) {
+        m = (struct manager){.uid = f->uids[0], .appears_at = at};
+        sweep_run(&f->sweep, SWEEP_RUNNING | SWEEP_LYING);
+        assert_clean(f);
+        assert_int_equal(m.units, 0);
+        assert_true(m.lists >= at + 2);
+    }
 }
 
 /* So that a guard, which only looks, can tell it from what runs. */
@@ -558,6 +583,7 @@ int main(void)
         SWEEP_TEST(members_of_groups_are_told_not_touched),
         SWEEP_TEST(slices_end_what_runs_below_them),
         SWEEP_TEST(units_are_stopped),
+        SWEEP_TEST(clean_is_two_looks_in_a_row_that_found_nothing),
         SWEEP_TEST(units_that_have_failed_are_told_apart_and_reset),
         SWEEP_TEST(units_that_can_not_be_looked_at_or_stopped_are_dirty),
         SWEEP_TEST(rounds_go_on_while_things_come_back_but_not_for_ever),
