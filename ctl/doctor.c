@@ -19,16 +19,22 @@ const struct doctor_check doctor_checks[] = {
     {"leased", doctor_check_leased},     {"map", doctor_check_map},
     {"node", doctor_check_node},         {"nsswitch", doctor_check_nsswitch},
     {"nss", doctor_check_nss},           {"nscd", doctor_check_nscd},
+    {"pam", doctor_check_pam},           {"sshd", doctor_check_sshd},
     {"accounts", doctor_check_accounts}, {"ranges", doctor_check_ranges},
     {"clock", doctor_check_clock},       {"permissions", doctor_check_permissions},
-    {"kernel", doctor_check_kernel},
+    {"kernel", doctor_check_kernel},     {"coredump", doctor_check_coredump},
 };
 const size_t doctor_n_checks = sizeof doctor_checks / sizeof doctor_checks[0];
 
-void doctor_found(struct doctor *doctor, enum severity severity, const char *check,
-                  const char *cure, const char *format, ...)
+size_t doctor_check_len(const char *id)
 {
-    struct finding *grown, finding = {.severity = severity, .check = check};
+    return strcspn(id, "-");
+}
+
+void doctor_found(struct doctor *doctor, enum severity severity, const char *id, const char *cure,
+                  const char *format, ...)
+{
+    struct finding *grown, finding = {.severity = severity, .id = id};
     va_list args;
 
     if (doctor->n_findings >= FINDINGS_MOST)

@@ -20,7 +20,8 @@ enum severity {
 
 struct finding {
     enum severity severity;
-    const char *check; /* a constant word */
+    const char *
+        id; /* a constant: the word of its check, "-", and what it is; docs/cli-json.md has them all */
     char *message;
     char *cure; /* NULL = nothing to cure */
 };
@@ -49,9 +50,11 @@ struct doctor_check {
     void (*run)(struct doctor *doctor);
 };
 
-/* Say what was found. cure: NULL or a sentence (a constant). */
-void doctor_found(struct doctor *doctor, enum severity severity, const char *check,
-                  const char *cure, const char *format, ...) __attribute__((format(printf, 5, 6)));
+/* Say what was found. id: a constant. cure: NULL or a sentence. */
+void doctor_found(struct doctor *doctor, enum severity severity, const char *id, const char *cure,
+                  const char *format, ...) __attribute__((format(printf, 5, 6)));
+/* The length of the check's word in an id. */
+size_t doctor_check_len(const char *id);
 
 /* A file below the root, whole; NULL when it can not be read (errno says why). The caller frees. */
 char *doctor_read(const struct doctor *doctor, const char *path);
@@ -75,6 +78,9 @@ void doctor_check_map(struct doctor *doctor);
 void doctor_check_nsswitch(struct doctor *doctor);
 void doctor_check_nss(struct doctor *doctor);
 void doctor_check_nscd(struct doctor *doctor);
+void doctor_check_pam(struct doctor *doctor);
+void doctor_check_sshd(struct doctor *doctor);
+void doctor_check_coredump(struct doctor *doctor);
 void doctor_check_accounts(struct doctor *doctor);
 void doctor_check_ranges(struct doctor *doctor);
 void doctor_check_clock(struct doctor *doctor);

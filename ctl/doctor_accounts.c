@@ -36,7 +36,7 @@ static void judge_id(struct doctor *doctor, const char *where, const char *name,
 
     if (!range || is_lease(doctor, name, id) || (*told)++ >= TOLD_MOST)
         return;
-    doctor_found(doctor, SEVERITY_ERROR, "accounts", ACCOUNT_CURE,
+    doctor_found(doctor, SEVERITY_ERROR, "accounts-collides", ACCOUNT_CURE,
                  "%s: %s has id %u, of pool %u-%u", where, name, id, range->first, range->last);
 }
 
@@ -74,7 +74,7 @@ static void read_members(struct doctor *doctor, size_t *told)
         for (const char *member; line && (member = strsep(&line, ","));)
             if (name_decode(prefix, member, strlen(member), &uid, &epoch) == 0 &&
                 (*told)++ < TOLD_MOST)
-                doctor_found(doctor, SEVERITY_ERROR, "accounts", "gpasswd -d NAME GROUP",
+                doctor_found(doctor, SEVERITY_ERROR, "accounts-member", "gpasswd -d NAME GROUP",
                              "/etc/group: %s, a lease's name, is a member of %s", member, group);
     }
 }
@@ -109,10 +109,10 @@ void doctor_check_accounts(struct doctor *doctor)
     if (!told && !doctor->root[0])
         enumerate(doctor, &told);
     if (told > TOLD_MOST)
-        doctor_found(doctor, SEVERITY_ERROR, "accounts", ACCOUNT_CURE, "and %zu more",
+        doctor_found(doctor, SEVERITY_ERROR, "accounts-collides", ACCOUNT_CURE, "and %zu more",
                      told - TOLD_MOST);
     if (doctor->n_findings == before)
-        doctor_found(doctor, SEVERITY_OK, "accounts", NULL, "no account lies in a pool");
+        doctor_found(doctor, SEVERITY_OK, "accounts-ok", NULL, "no account lies in a pool");
 }
 
 /* ---- ranges that other tools give out ---- */
@@ -128,7 +128,7 @@ static void judge_range(struct doctor *doctor, const char *where, const char *cu
         last = UINT32_MAX;
     range = doctor_overlap(doctor, (uint32_t)first, (uint32_t)last);
     if (range)
-        doctor_found(doctor, SEVERITY_ERROR, "ranges", cure,
+        doctor_found(doctor, SEVERITY_ERROR, "ranges-overlap", cure,
                      "%s: %llu-%llu overlaps with pool %u-%u", where, (unsigned long long)first,
                      (unsigned long long)last, range->first, range->last);
 }
@@ -205,6 +205,6 @@ void doctor_check_ranges(struct doctor *doctor)
     read_subids(doctor, "/etc/subuid");
     read_subids(doctor, "/etc/subgid");
     if (doctor->n_findings == before)
-        doctor_found(doctor, SEVERITY_OK, "ranges", NULL,
+        doctor_found(doctor, SEVERITY_OK, "ranges-ok", NULL,
                      "login.defs, subuid and subgid leave the pools alone");
 }

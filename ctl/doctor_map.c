@@ -33,12 +33,14 @@ static void judge_records(struct doctor *doctor, const struct map_status *status
         }
     }
     if (damaged)
-        doctor_found(doctor, SEVERITY_ERROR, "map", "systemctl restart noded: it repairs the map",
+        doctor_found(doctor, SEVERITY_ERROR, "map-damaged",
+                     "systemctl restart noded: it repairs the map",
                      "%s: %zu records are damaged, their uids do not resolve", XCE_MAP_PATH_DEFAULT,
                      damaged);
     else
-        doctor_found(doctor, SEVERITY_OK, "map", NULL, "%u uids in %u ranges, %zu leases resolve",
-                     status->n_records, status->n_ranges, named);
+        doctor_found(doctor, SEVERITY_OK, "map-ok", NULL,
+                     "%u uids in %u ranges, %zu leases resolve", status->n_records,
+                     status->n_ranges, named);
 }
 
 static void judge_beat(struct doctor *doctor, const struct map_status *status)
@@ -48,22 +50,22 @@ static void judge_beat(struct doctor *doctor, const struct map_status *status)
     int64_t heard_ms = now_ms - (int64_t)status->heard_boot_ms;
 
     if (!status->beat_boot_ms && !status->ended) {
-        doctor_found(doctor, SEVERITY_WARNING, "map", "ask again in a few seconds",
+        doctor_found(doctor, SEVERITY_WARNING, "map-young", "ask again in a few seconds",
                      "noded has just begun: it has not looked through this machine yet");
         return;
     }
     if (status->ended || beat_ms > STALE_MS) {
-        doctor_found(doctor, SEVERITY_ERROR, "map", "systemctl status noded",
+        doctor_found(doctor, SEVERITY_ERROR, "map-stale", "systemctl status noded",
                      "noded %s: the map is %lld s old", status->ended ? "has ended" : "hangs",
                      (long long)(beat_ms / 1000));
         return;
     }
     if (!status->synced)
-        doctor_found(doctor, SEVERITY_WARNING, "map",
+        doctor_found(doctor, SEVERITY_WARNING, "map-behind",
                      "leasectl node list; see the journal of noded",
                      "noded has not caught up with leased");
     else if (!status->heard_boot_ms || heard_ms > DEAF_MS)
-        doctor_found(doctor, SEVERITY_WARNING, "map",
+        doctor_found(doctor, SEVERITY_WARNING, "map-deaf",
                      "is leased up, and is Server= of noded.conf right?",
                      "noded has not heard of leased for %lld s; past the pool's validity it ends "
                      "what runs here",
@@ -73,11 +75,11 @@ static void judge_beat(struct doctor *doctor, const struct map_status *status)
 static void no_map(struct doctor *doctor, int r, const char *why)
 {
     if (r == -ENOENT)
-        doctor_found(doctor, SEVERITY_ERROR, "map", "systemctl start noded",
+        doctor_found(doctor, SEVERITY_ERROR, "map-missing", "systemctl start noded",
                      "%s is missing: no leased uid has a name on this machine",
                      XCE_MAP_PATH_DEFAULT);
     else
-        doctor_found(doctor, SEVERITY_ERROR, "map",
+        doctor_found(doctor, SEVERITY_ERROR, "map-unusable",
                      r == -EPERM ? "find out who changed it; then remove it and restart noded"
                                  : "systemctl restart noded",
                      "%s can not be used: %s", XCE_MAP_PATH_DEFAULT, why ? why : err_text(r));
@@ -115,7 +117,7 @@ static int disagrees(struct doctor *doctor, const struct map_entry *entry)
     const struct group *group;
 
     if (!passwd || strcmp(passwd->pw_name, map_name(entry)) != 0) {
-        doctor_found(doctor, SEVERITY_ERROR, "nss",
+        doctor_found(doctor, SEVERITY_ERROR, "nss-passwd",
                      passwd ? "remove the other account, or flush nscd and sssd"
                             : "is libnss-xce installed, and xce in the passwd line of "
                               "/etc/nsswitch.conf?",
@@ -126,7 +128,8 @@ static int disagrees(struct doctor *doctor, const struct map_entry *entry)
     group = getgrgid(entry->record.gid);
     if (group && !strcmp(group->gr_name, map_name(entry)))
         return 0;
-    doctor_found(doctor, SEVERITY_ERROR, "nss", "is xce in the group line of /etc/nsswitch.conf?",
+    doctor_found(doctor, SEVERITY_ERROR, "nss-group",
+                 "is xce in the group line of /etc/nsswitch.conf?",
                  "gid %u is leased as %s, but getgrgid says %s", entry->record.gid, map_name(entry),
                  group ? group->gr_name : "nothing");
     return 1;
@@ -146,6 +149,6 @@ void doctor_check_nss(struct doctor *doctor)
         from = entry.record.uid + 1;
     }
     if (n)
-        doctor_found(doctor, SEVERITY_OK, "nss", NULL, "%zu leases looked up: all as in the map",
+        doctor_found(doctor, SEVERITY_OK, "nss-ok", NULL, "%zu leases looked up: all as in the map",
                      n);
 }

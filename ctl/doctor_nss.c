@@ -66,21 +66,21 @@ static void read_order(char *services, struct order *ret)
 static void judge_order(struct doctor *doctor, const char *name, const struct order *order)
 {
     if (!order->xce) {
-        doctor_found(doctor, SEVERITY_ERROR, "nsswitch", ORDER_CURE,
+        doctor_found(doctor, SEVERITY_ERROR, "nsswitch-missing", ORDER_CURE,
                      "%s: xce is missing: leased ids have no name", name);
         return;
     }
     if (order->return_after_files)
-        doctor_found(doctor, SEVERITY_ERROR, "nsswitch", ORDER_CURE,
+        doctor_found(doctor, SEVERITY_ERROR, "nsswitch-return", ORDER_CURE,
                      "%s: [NOTFOUND=return] before xce: xce is never asked", name);
     if (order->merge_after_xce)
-        doctor_found(doctor, SEVERITY_WARNING, "nsswitch", ORDER_CURE,
+        doctor_found(doctor, SEVERITY_WARNING, "nsswitch-merge", ORDER_CURE,
                      "%s: [SUCCESS=merge] behind xce: each hit asks all services behind it", name);
     if ((order->systemd && order->systemd < order->xce) || (order->sss && order->sss < order->xce))
-        doctor_found(doctor, SEVERITY_WARNING, "nsswitch", ORDER_CURE,
+        doctor_found(doctor, SEVERITY_WARNING, "nsswitch-late", ORDER_CURE,
                      "%s: xce stands behind a service that can hang or be slow", name);
     if (order->files && order->files > order->xce)
-        doctor_found(doctor, SEVERITY_NOTE, "nsswitch", NULL,
+        doctor_found(doctor, SEVERITY_NOTE, "nsswitch-early", NULL,
                      "%s: xce stands before files: faster, and safe as long as no account lies in "
                      "a pool",
                      name);
@@ -106,7 +106,7 @@ void doctor_check_nsswitch(struct doctor *doctor)
     char *services;
 
     if (!text) {
-        doctor_found(doctor, SEVERITY_ERROR, "nsswitch", ORDER_CURE,
+        doctor_found(doctor, SEVERITY_ERROR, "nsswitch-unreadable", ORDER_CURE,
                      "/etc/nsswitch.conf can not be read: %s", strerror(errno));
         return;
     }
@@ -117,12 +117,12 @@ void doctor_check_nsswitch(struct doctor *doctor)
     if (services) {
         read_order(services, &order);
         if (!order.xce)
-            doctor_found(doctor, SEVERITY_ERROR, "nsswitch",
+            doctor_found(doctor, SEVERITY_ERROR, "nsswitch-initgroups",
                          "add xce to the initgroups line, or remove that line",
                          "initgroups: xce is missing: supplementary groups of leases are lost");
     }
     if (doctor->n_findings == before)
-        doctor_found(doctor, SEVERITY_OK, "nsswitch", NULL, "xce is asked for passwd and group");
+        doctor_found(doctor, SEVERITY_OK, "nsswitch-ok", NULL, "xce is asked for passwd and group");
 }
 
 /* ---- nscd ---- */
@@ -178,12 +178,12 @@ void doctor_check_nscd(struct doctor *doctor)
         cached = true;
         /* noded empties its caches at each change. But what nscd was asking a service about at
          * that moment it keeps after that: up to its time to live, ten minutes, old and wrong. */
-        doctor_found(doctor, SEVERITY_ERROR, "nscd",
+        doctor_found(doctor, SEVERITY_ERROR, "nscd-caches",
                      "in /etc/nscd.conf: enable-cache passwd no, enable-cache group no; or remove "
                      "nscd",
                      "nscd runs and caches %s: it may go on showing a lease that is over",
                      databases[i]);
     }
     if (!cached)
-        doctor_found(doctor, SEVERITY_OK, "nscd", NULL, "nscd runs, and caches no users");
+        doctor_found(doctor, SEVERITY_OK, "nscd-ok", NULL, "nscd runs, and caches no users");
 }

@@ -2,6 +2,7 @@
 """leasectl against a real leased: every verb, its JSON, its exit statuses, and what becomes of it when leased dies."""
 import concurrent.futures
 import contextlib
+import glob
 import json
 import os
 import re
@@ -576,6 +577,32 @@ class LeasectlTest(unittest.TestCase):
         self.leased.kill()
         report = json.loads(self.run_ctl("--json", "doctor").stdout)
         self.assertEqual([f["severity"] for f in report["findings"] if f["check"] == "leased"], ["error"])
+
+    def test_doctor_shows_what_is_not_well(self):
+        """What is well only if it is asked for; the same findings in all forms."""
+        self.pool()
+        findings = json.loads(self.run_ctl("--json", "doctor").stdout)["findings"]
+        self.assertTrue(all(f["id"].startswith(f["check"] + "-") for f in findings), findings)
+        well = [f for f in findings if f["severity"] == "ok"]
+        self.assertTrue(all(f["id"] == f["check"] + "-ok" for f in well), well)
+        shown = self.run_ctl("doctor", "--no-headings", "-o", "id")
+        self.assertEqual(shown.stdout.split(), [f["id"] for f in findings if f not in well])
+        self.assertIn("%d checks found nothing" % len(well), shown.stderr)
+        shown = self.run_ctl("doctor", "--all", "--no-headings", "-o", "id")
+        self.assertEqual(shown.stdout.split(), [f["id"] for f in findings])
+
+    def test_each_finding_of_doctor_is_documented(self):
+        tree = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+        code = ""
+        for path in sorted(glob.glob(os.path.join(tree, "ctl", "doctor*.c"))):
+            with open(path) as f:
+                code += f.read()
+        checks = re.findall(r'{"(\w+)", doctor_check_\w+}', code)
+        ids = set(re.findall(r'"((?:%s)-[a-z-]+)"' % "|".join(checks), code))
+        with open(os.path.join(tree, "docs", "cli-json.md")) as f:
+            documented = set(re.findall(r"`((?:%s)-[a-z-]+)`" % "|".join(checks), f.read()))
+        self.assertGreater(len(ids), 40)
+        self.assertEqual({i for i in ids if not i.endswith("-ok")}, documented)
 
     def test_doctor_sees_an_account_in_a_pool(self):
         self.pool("main", FIRST, 16)
