@@ -7,8 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include "common/fsutil.h"
+#include "common/mem.h"
 
 enum {
     FILE_MOST = 64 << 20, /* an /etc/passwd of a large site */
@@ -16,13 +20,23 @@ enum {
 };
 
 const struct doctor_check doctor_checks[] = {
-    {"leased", doctor_check_leased},     {"map", doctor_check_map},
-    {"node", doctor_check_node},         {"nsswitch", doctor_check_nsswitch},
-    {"nss", doctor_check_nss},           {"nscd", doctor_check_nscd},
-    {"pam", doctor_check_pam},           {"sshd", doctor_check_sshd},
-    {"accounts", doctor_check_accounts}, {"ranges", doctor_check_ranges},
-    {"clock", doctor_check_clock},       {"permissions", doctor_check_permissions},
-    {"kernel", doctor_check_kernel},     {"coredump", doctor_check_coredump},
+    {"units", doctor_check_units},
+    {"leased", doctor_check_leased},
+    {"pools", doctor_check_pools},
+    {"map", doctor_check_map},
+    {"node", doctor_check_node},
+    {"nsswitch", doctor_check_nsswitch},
+    {"nss", doctor_check_nss},
+    {"nscd", doctor_check_nscd},
+    {"userdb", doctor_check_userdb},
+    {"pam", doctor_check_pam},
+    {"sshd", doctor_check_sshd},
+    {"accounts", doctor_check_accounts},
+    {"ranges", doctor_check_ranges},
+    {"clock", doctor_check_clock},
+    {"permissions", doctor_check_permissions},
+    {"kernel", doctor_check_kernel},
+    {"coredump", doctor_check_coredump},
 };
 const size_t doctor_n_checks = sizeof doctor_checks / sizeof doctor_checks[0];
 
@@ -74,6 +88,35 @@ char *doctor_read(const struct doctor *doctor, const char *path)
         return NULL;
     }
     return text;
+}
+
+bool doctor_knows_no_leases(const struct doctor *doctor)
+{
+    return doctor->no_node && !doctor->have_map;
+}
+
+int doctor_connect(const struct doctor *doctor, const char *path)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    char full[PATH_MAX];
+    auto_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+    if (fd < 0)
+        return -errno;
+    if (strlen(doctor_path(doctor, path, full, sizeof full)) >= sizeof address.sun_path)
+        return -ENAMETOOLONG;
+    memcpy(address.sun_path, full, strlen(full) + 1);
+    if (connect(fd, (struct sockaddr *)&address, sizeof address) < 0)
+        return -errno;
+    return mem_take_fd(&fd);
+}
+
+bool doctor_listens(const struct doctor *doctor, const char *path)
+{
+    auto_close int fd = doctor_connect(doctor, path);
+
+    /* More wait for it than it takes in. */
+    return fd >= 0 || fd == -EAGAIN;
 }
 
 const struct doctor_range *doctor_overlap(const struct doctor *doctor, uint32_t first,

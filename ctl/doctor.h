@@ -38,6 +38,11 @@ struct doctor {
     size_t n_findings;
     bool out_of_memory;
     /* What earlier checks have learned for later ones. */
+    bool no_node; /* noded is not meant to run here */
+    bool wants_userdbd;
+    bool leased_answers;
+    bool collides;  /* an account of this machine was told about */
+    char node[256]; /* this machine's, if it is registered */
     bool have_map;
     struct map map;
     char prefix[XCE_PREFIX_LEN_MAX + 1];
@@ -61,6 +66,17 @@ char *doctor_read(const struct doctor *doctor, const char *path);
 /* root + path into ret. Returns ret. */
 const char *doctor_path(const struct doctor *doctor, const char *path, char *ret, size_t size);
 
+/* Whether nobody is leased here, as nobody mirrors leases. */
+bool doctor_knows_no_leases(const struct doctor *doctor);
+
+/* Where clients of systemd's user database find xce-userdbd. */
+#define DOCTOR_USERDB_SOCKET "/run/systemd/userdb/io.xce.Lease"
+
+/* Connected to a unix socket; -errno. It does not block. */
+int doctor_connect(const struct doctor *doctor, const char *path);
+/* Whether somebody listens there. */
+bool doctor_listens(const struct doctor *doctor, const char *path);
+
 /* The first pool range that [first, last] touches; NULL = none. */
 const struct doctor_range *doctor_overlap(const struct doctor *doctor, uint32_t first,
                                           uint32_t last);
@@ -72,12 +88,15 @@ void doctor_done(struct doctor *doctor);
 extern const struct doctor_check doctor_checks[];
 extern const size_t doctor_n_checks;
 
+void doctor_check_units(struct doctor *doctor);
 void doctor_check_leased(struct doctor *doctor);
+void doctor_check_pools(struct doctor *doctor);
 void doctor_check_node(struct doctor *doctor);
 void doctor_check_map(struct doctor *doctor);
 void doctor_check_nsswitch(struct doctor *doctor);
 void doctor_check_nss(struct doctor *doctor);
 void doctor_check_nscd(struct doctor *doctor);
+void doctor_check_userdb(struct doctor *doctor);
 void doctor_check_pam(struct doctor *doctor);
 void doctor_check_sshd(struct doctor *doctor);
 void doctor_check_coredump(struct doctor *doctor);

@@ -111,6 +111,7 @@ void doctor_check_accounts(struct doctor *doctor)
     if (told > TOLD_MOST)
         doctor_found(doctor, SEVERITY_ERROR, "accounts-collides", ACCOUNT_CURE, "and %zu more",
                      told - TOLD_MOST);
+    doctor->collides = told;
     if (doctor->n_findings == before)
         doctor_found(doctor, SEVERITY_OK, "accounts-ok", NULL, "no account lies in a pool");
 }

@@ -11,51 +11,6 @@ enum {
     ASK_MS = 5000,
 };
 
-/* Each is listed once for each node that has found something. */
-static size_t n_blocked_uids(const struct xce_pool *pool)
-{
-    size_t n = 0;
-
-    for (size_t i = 0, j; i < pool->n_blocked; i++) {
-        for (j = 0; pool->blocked[j].uid != pool->blocked[i].uid;)
-            j++;
-        n += j == i;
-    }
-    return n;
-}
-
-static void look_at_pools(struct doctor *doctor)
-{
-    struct xce_call call = {.timeout_ms = ASK_MS};
-    struct xce_client *client = doctor->ctl->client;
-    struct xce_pools *pools;
-
-    if (xce_pool_list(client, &call, &pools) != XCE_OK) {
-        doctor_found(doctor, SEVERITY_WARNING, "leased-unlisted", "ask as root",
-                     "the pools can not be listed: %s", xce_client_message(client));
-        return;
-    }
-    if (!pools->n)
-        doctor_found(doctor, SEVERITY_WARNING, "leased-no-pool", "leasectl pool create",
-                     "there is no pool: nothing can be leased");
-    for (size_t i = 0; i < pools->n; i++) {
-        const struct xce_pool *pool = &pools->items[i];
-
-        doctor_add_range(doctor, pool->range.first, pool->range.last);
-        if (pool->has_counts && pool->n_blocked)
-            doctor_found(doctor, SEVERITY_WARNING, "leased-blocked",
-                         "leasectl pool show NAME names them; remove what is there, then leasectl "
-                         "pool unblock NAME UID --reason WHY",
-                         "pool %s: %zu uids are blocked", pool->name, n_blocked_uids(pool));
-        if (pool->has_counts && pool->counts.quarantined)
-            doctor_found(doctor, SEVERITY_WARNING, "leased-quarantined",
-                         "leasectl list --quarantined, then leasectl explain UID",
-                         "pool %s: %u leases are quarantined", pool->name,
-                         pool->counts.quarantined);
-    }
-    xce_free(pools);
-}
-
 void doctor_check_leased(struct doctor *doctor)
 {
     struct xce_lease_filter filter = {.page_size = 1};
@@ -81,7 +36,7 @@ void doctor_check_leased(struct doctor *doctor)
     doctor_found(doctor, SEVERITY_OK, "leased-ok", NULL, "leased answers at %s (revision %llu)",
                  xce_client_servers(doctor->ctl->client), (unsigned long long)leases->revision);
     xce_free(leases);
-    look_at_pools(doctor);
+    doctor->leased_answers = true;
 }
 
 static void judge_node(struct doctor *doctor, const struct xce_node *node)
@@ -107,7 +62,7 @@ void doctor_check_node(struct doctor *doctor)
     struct xce_nodes *nodes;
     bool seen = false;
 
-    if (!doctor->ctl->client)
+    if (!doctor->leased_answers)
         return;
     if (fs_machine_id(machine_id) < 0) {
         doctor_found(doctor, SEVERITY_ERROR, "node-machine-id", "systemd-machine-id-setup",
@@ -120,6 +75,7 @@ void doctor_check_node(struct doctor *doctor)
         if (strcmp(nodes->items[i].machine_id, machine_id) != 0)
             continue;
         judge_node(doctor, &nodes->items[i]);
+        snprintf(doctor->node, sizeof doctor->node, "%s", nodes->items[i].node);
         seen = true;
     }
     if (!seen)

@@ -94,7 +94,8 @@ void doctor_check_map(struct doctor *doctor)
                      NULL, &why);
 
     if (r < 0) {
-        no_map(doctor, r, why);
+        if (r != -ENOENT || !doctor->no_node)
+            no_map(doctor, r, why);
         return;
     }
     doctor->have_map = true;

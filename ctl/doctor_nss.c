@@ -1,13 +1,8 @@
 /* Name service: the order of /etc/nsswitch.conf, and caches that would show what is over. */
-#include <ctype.h>
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include "common/mem.h"
 #include "ctl/doctor.h"
@@ -65,6 +60,14 @@ static void read_order(char *services, struct order *ret)
 
 static void judge_order(struct doctor *doctor, const char *name, const struct order *order)
 {
+    if (!order->xce && order->systemd && doctor_listens(doctor, DOCTOR_USERDB_SOCKET)) {
+        doctor_found(
+            doctor, SEVERITY_WARNING, "nsswitch-alone", ORDER_CURE,
+            "%s: xce is missing: leases resolve by way of xce-userdbd alone, and not while "
+            "that is started again",
+            name);
+        return;
+    }
     if (!order->xce) {
         doctor_found(doctor, SEVERITY_ERROR, "nsswitch-missing", ORDER_CURE,
                      "%s: xce is missing: leased ids have no name", name);
@@ -105,6 +108,8 @@ void doctor_check_nsswitch(struct doctor *doctor)
     struct order order;
     char *services;
 
+    if (doctor_knows_no_leases(doctor))
+        return;
     if (!text) {
         doctor_found(doctor, SEVERITY_ERROR, "nsswitch-unreadable", ORDER_CURE,
                      "/etc/nsswitch.conf can not be read: %s", strerror(errno));
@@ -126,18 +131,6 @@ void doctor_check_nsswitch(struct doctor *doctor)
 }
 
 /* ---- nscd ---- */
-
-/* Whether somebody listens there. */
-static bool listens(const char *path)
-{
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    auto_close int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-
-    if (fd < 0 || strlen(path) >= sizeof address.sun_path)
-        return false;
-    snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
-    return connect(fd, (struct sockaddr *)&address, sizeof address) == 0 || errno == EAGAIN;
-}
 
 /* nscd.conf: "enable-cache passwd yes". Without a line it caches. */
 static bool caches(char *text, const char *database_name)
@@ -164,10 +157,9 @@ void doctor_check_nscd(struct doctor *doctor)
 {
     static const char *const databases[] = {"passwd", "group"};
     auto_free char *text = NULL;
-    char path[PATH_MAX];
     bool cached = false;
 
-    if (!listens(doctor_path(doctor, "/run/nscd/socket", path, sizeof path)))
+    if (!doctor_listens(doctor, "/run/nscd/socket"))
         return;
     text = doctor_read(doctor, "/etc/nscd.conf");
     for (size_t i = 0; i < ARRAY_LEN(databases); i++) {

@@ -58,7 +58,7 @@ HOMES = [
     ('jansson.h', ['common/json*.c']),
     ('systemd/sd-journal.h', ['common/log*.c']),
     ('systemd/sd-daemon.h', ['common/daemon*.c']),
-    ('systemd/sd-bus.h', ['noded/unit/bus*.c']),
+    ('systemd/sd-bus.h', ['noded/unit/bus*.c', 'ctl/doctor_units.c']),
     ('systemd/sd-id128.h', ['common/*.c', 'noded/*.c']),
     ('openssl/*', ['common/digest*.c', 'common/cert*.[ch]', 'common/net/tls*.[ch]']),
     ('libsmartcols/*', ['ctl/output*.c']),

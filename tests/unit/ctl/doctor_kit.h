@@ -78,6 +78,7 @@ static inline void kit_again(struct doctor *doctor)
 {
     struct doctor kept = *doctor;
 
+    doctor->have_map = false;
     doctor_done(doctor);
     kept.findings = NULL;
     kept.n_findings = 0;
