@@ -192,25 +192,27 @@ static void verdict_take(struct noded *n, struct state_pool *pool, bool passed, 
     session_pool_check(n->session, pool->name, passed, detail);
 }
 
-/* An account that came later is blocked by itself; the pool goes on. An id map, or too many to tell, is no such thing. */
+/* Who has it is blocked by itself, so that no other node is given it either. Where he came later the pool goes on; an id map, or
+ * too many to tell, is no such thing. */
 static void answer_take(struct noded *n, struct state_pool *pool,
                         const struct collide_answer *answer)
 {
-    for (uint32_t i = 0; i < answer->n; i++) {
+    const struct collide_found *refuses = NULL;
+
+    for (uint32_t i = 0; i < answer->n && !refuses; i++) {
         const struct collide_found *found = &answer->found[i];
         if (found->reason == REASON_SCAN_FAILED) {
             log_warning(NULL, "pool %s: %s", pool->name, found->detail);
             pool->check_at_ms = loop_now_ms(n->loop) + CHECK_AGAIN_MS;
             return;
         }
-        if (found->whole || !pool->passed_once || answer->total > answer->n) {
-            verdict_take(n, pool, false, found->detail);
-            return;
-        }
+        if (found->whole || !pool->passed_once || answer->total > answer->n)
+            refuses = found;
     }
     for (uint32_t i = 0; i < answer->n; i++)
-        noded_block(n, answer->found[i].uid, answer->found[i].reason, answer->found[i].detail);
-    verdict_take(n, pool, true, "");
+        if (!answer->found[i].whole && answer->found[i].reason != REASON_SCAN_FAILED)
+            noded_block(n, answer->found[i].uid, answer->found[i].reason, answer->found[i].detail);
+    verdict_take(n, pool, !refuses, refuses ? refuses->detail : "");
 }
 
 static void checked(int r, const struct collide_answer *answer, void *arg)

@@ -463,6 +463,8 @@ class NodedTest(unittest.TestCase):
         self.client.create_pool(first=FIRST, count=COUNT, cooldown_ms=1000, ready_timeout_ms=8000)
         self.start_with_passwd(passwd)
         peer.until(lambda: "overlaps what this machine has" in self.noded.said(), what="the pool's check")
+        # No other node is given it either: its name would stand before his here.
+        peer.until(lambda: self.blocked() == {FIRST + 7: "account"}, what="his uid to be blocked")
         self.client.create_pool(name=b"other", first=OTHER, count=COUNT, cooldown_ms=1000, ready_timeout_ms=8000)
         peer.until(lambda: "nobody else has anything" in self.noded.said(), what="the other pool's check")
         self.passes(OTHER)
