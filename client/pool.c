@@ -136,6 +136,36 @@ int xce_pool_list(struct xce_client *client, const struct xce_call *call, struct
     return verb_run(client, call, &spec, &request.base, sizeof **ret, ret);
 }
 
+static int take_overlaps(struct xce_client *client, const ProtobufCMessage *message, void *result)
+{
+    const Xce__V1__PoolOverlapReply *reply = (const Xce__V1__PoolOverlapReply *)message;
+    struct xce_overlap *items = pb_arena_alloc(result_arena(result),
+                                               (reply->n_overlaps + 1) * sizeof *items);
+    struct xce_overlaps *overlaps = result;
+
+    if (!items)
+        return OUT_OF_MEMORY(client);
+    for (size_t i = 0; i < reply->n_overlaps; i++) {
+        const Xce__V1__PoolOverlap *from = reply->overlaps[i];
+
+        items[i] = (struct xce_overlap){
+            {from->first, from->last}, from->what, from->node, from->replica};
+    }
+    overlaps->items = items;
+    overlaps->n = reply->n_overlaps;
+    return XCE_OK;
+}
+
+int xce_pool_overlap(struct xce_client *client, const struct xce_call *call, const char *name,
+                     struct xce_overlaps **ret)
+{
+    struct op_spec spec = VERB(OP_READ, "Overlap", pool_overlap_reply, take_overlaps);
+    Xce__V1__PoolKey request = XCE__V1__POOL_KEY__INIT;
+
+    request.name = verb_bytes(name);
+    return verb_run(client, call, &spec, &request.base, sizeof **ret, ret);
+}
+
 int xce_pool_unblock(struct xce_client *client, const struct xce_call *call, const char *name,
                      uint32_t uid, const char *reason, struct xce_pool **ret)
 {

@@ -20,23 +20,15 @@ enum {
 };
 
 const struct doctor_check doctor_checks[] = {
-    {"units", doctor_check_units},
-    {"leased", doctor_check_leased},
-    {"pools", doctor_check_pools},
-    {"map", doctor_check_map},
-    {"node", doctor_check_node},
-    {"nsswitch", doctor_check_nsswitch},
-    {"nss", doctor_check_nss},
-    {"nscd", doctor_check_nscd},
-    {"userdb", doctor_check_userdb},
-    {"pam", doctor_check_pam},
-    {"sshd", doctor_check_sshd},
-    {"accounts", doctor_check_accounts},
-    {"ranges", doctor_check_ranges},
-    {"clock", doctor_check_clock},
-    {"permissions", doctor_check_permissions},
-    {"kernel", doctor_check_kernel},
-    {"coredump", doctor_check_coredump},
+    {"units", doctor_check_units},     {"leased", doctor_check_leased},
+    {"pools", doctor_check_pools},     {"map", doctor_check_map},
+    {"node", doctor_check_node},       {"nsswitch", doctor_check_nsswitch},
+    {"nss", doctor_check_nss},         {"nscd", doctor_check_nscd},
+    {"userdb", doctor_check_userdb},   {"pam", doctor_check_pam},
+    {"sshd", doctor_check_sshd},       {"accounts", doctor_check_accounts},
+    {"overlap", doctor_check_overlap}, {"ranges", doctor_check_ranges},
+    {"clock", doctor_check_clock},     {"permissions", doctor_check_permissions},
+    {"kernel", doctor_check_kernel},   {"coredump", doctor_check_coredump},
 };
 const size_t doctor_n_checks = sizeof doctor_checks / sizeof doctor_checks[0];
 

@@ -40,6 +40,7 @@ struct doctor {
     /* What earlier checks have learned for later ones. */
     bool no_node; /* noded is not meant to run here */
     bool wants_userdbd;
+    bool userdb_hangs; /* name services that ask it do, too */
     bool leased_answers;
     bool collides;  /* an account of this machine was told about */
     char node[256]; /* this machine's, if it is registered */
@@ -101,6 +102,7 @@ void doctor_check_pam(struct doctor *doctor);
 void doctor_check_sshd(struct doctor *doctor);
 void doctor_check_coredump(struct doctor *doctor);
 void doctor_check_accounts(struct doctor *doctor);
+void doctor_check_overlap(struct doctor *doctor);
 void doctor_check_ranges(struct doctor *doctor);
 void doctor_check_clock(struct doctor *doctor);
 void doctor_check_permissions(struct doctor *doctor);

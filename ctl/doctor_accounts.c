@@ -106,7 +106,7 @@ void doctor_check_accounts(struct doctor *doctor)
     read_file(doctor, "/etc/group", &told);
     read_members(doctor, &told);
     /* What the files say already would be said twice. */
-    if (!told && !doctor->root[0])
+    if (!told && !doctor->root[0] && !doctor->userdb_hangs)
         enumerate(doctor, &told);
     if (told > TOLD_MOST)
         doctor_found(doctor, SEVERITY_ERROR, "accounts-collides", ACCOUNT_CURE, "and %zu more",

@@ -21,7 +21,8 @@
 #define CALL_US (3u * 1000000u)
 /* What is here ends so long after its validity at the latest, also if noded hangs. */
 #define GRACE_US (30u * 1000000u)
-#define DROP_IN  "systemctl revert noded; or in a drop-in (systemctl edit noded): "
+#define RESTART  "; then systemctl restart noded"
+#define REVERT   "systemctl revert noded, or a drop-in (systemctl edit noded) with "
 
 /* ---- asking ---- */
 
@@ -107,7 +108,7 @@ static void judge_watchdog(struct doctor *doctor, const struct doctor_unit *unit
     char text[TEXT_DURATION_BUF];
 
     if (!unit->watchdog_us || unit->watchdog_us == UINT64_MAX) {
-        doctor_found(doctor, SEVERITY_ERROR, "units-watchdog-off", DROP_IN "WatchdogSec=10s",
+        doctor_found(doctor, SEVERITY_ERROR, "units-watchdog-off", REVERT "WatchdogSec=10s" RESTART,
                      "noded.service has no watchdog: while noded hangs nothing that runs here ends "
                      "when its validity is over");
         return;
@@ -118,7 +119,7 @@ static void judge_watchdog(struct doctor *doctor, const struct doctor_unit *unit
         return;
     doctor_found(
         doctor, SEVERITY_WARNING, "units-watchdog-late",
-        DROP_IN "WatchdogSec=10s, TimeoutAbortSec=3s",
+        REVERT "WatchdogSec=10s, TimeoutAbortSec=3s" RESTART,
         "noded.service: one that hangs is replaced only after %s: what runs here may go on "
         "for more than 30s past its validity",
         us == UINT64_MAX ? "infinity" : text_format_duration((int64_t)(us / 1000), text));
@@ -127,13 +128,13 @@ static void judge_watchdog(struct doctor *doctor, const struct doctor_unit *unit
 static void judge_restart(struct doctor *doctor, const struct doctor_unit *unit)
 {
     if (strcmp(unit->restart, "always") != 0 && strcmp(unit->restart, "on-failure") != 0)
-        doctor_found(doctor, SEVERITY_ERROR, "units-restart", DROP_IN "Restart=always",
+        doctor_found(doctor, SEVERITY_ERROR, "units-restart", REVERT "Restart=always",
                      "noded.service has Restart=%s: one that fails is not replaced", unit->restart);
     /* Reached only if so many starts fit into the time. */
     else if (unit->limit_us && unit->limit_burst &&
              unit->restart_us < unit->limit_us / unit->limit_burst)
         doctor_found(doctor, SEVERITY_WARNING, "units-start-limit",
-                     DROP_IN "[Unit] StartLimitIntervalSec=0",
+                     REVERT "[Unit] StartLimitIntervalSec=0",
                      "noded.service: after %u starts within %" PRIu64
                      " s it is given up on, and nothing that runs here ends any more",
                      unit->limit_burst, unit->limit_us / 1000000);
@@ -155,9 +156,20 @@ void doctor_judge_noded(struct doctor *doctor, const struct doctor_unit *unit)
     judge_restart(doctor, unit);
 }
 
+/* What ends what is here if noded is stopped, or can not start. */
+static void judge_standby(struct doctor *doctor, const struct doctor_unit *noded,
+                          const struct doctor_unit *standby)
+{
+    if (doctor_unit_wanted(noded) && strcmp(standby->active, "active") != 0)
+        doctor_found(
+            doctor, SEVERITY_WARNING, "units-standby", "systemctl start noded-standby",
+            "noded-standby.service does not run: while noded does not either, nothing that "
+            "runs here ends when its validity is over");
+}
+
 void doctor_check_units(struct doctor *doctor)
 {
-    struct doctor_unit noded, userdbd;
+    struct doctor_unit noded, standby, userdbd;
     size_t before = doctor->n_findings;
     sd_bus *bus;
 
@@ -165,6 +177,7 @@ void doctor_check_units(struct doctor *doctor)
         return;
     bus = connect_bus();
     if (!bus || !look_at(bus, "noded.service", &noded) ||
+        !look_at(bus, "noded-standby.service", &standby) ||
         !look_at(bus, "xce-userdbd.service", &userdbd)) {
         doctor_found(doctor, SEVERITY_WARNING, "units-unknown", "systemctl status noded, as root",
                      "systemd does not say what it has of noded.service");
@@ -175,6 +188,7 @@ void doctor_check_units(struct doctor *doctor)
     doctor->no_node = !doctor_unit_wanted(&noded);
     doctor->wants_userdbd = doctor_unit_wanted(&userdbd);
     doctor_judge_noded(doctor, &noded);
+    judge_standby(doctor, &noded, &standby);
     if (!doctor->no_node && doctor->n_findings == before)
         doctor_found(doctor, SEVERITY_OK, "units-ok", NULL,
                      "noded is replaced when it hangs or dies");

@@ -152,6 +152,7 @@ static enum outcome ask_for_nobody(struct asked *asked)
 
 static void tell(struct asked *asked, enum outcome outcome, uint32_t uid, const char *name)
 {
+    asked->doctor->userdb_hangs |= outcome == SILENT;
     if (outcome == SILENT)
         doctor_found(asked->doctor, SEVERITY_ERROR, "userdb-hangs", "systemctl restart xce-userdbd",
                      "xce-userdbd does not answer: look-ups of names that nobody has wait for it");

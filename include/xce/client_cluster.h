@@ -98,6 +98,23 @@ XCE_API int xce_pool_get(struct xce_client *client, const struct xce_call *call,
 XCE_API int xce_pool_list(struct xce_client *client, const struct xce_call *call,
                           struct xce_pools **ret);
 
+/* Somebody on some machine who has a uid of a pool. */
+struct xce_overlap {
+    struct xce_range range; /* last 0: whether anybody has one is not known there */
+    const char *what;       /* who; or why it is not known */
+    const char *node;       /* where */
+    const char *replica;    /* if node is "": on the machine of this one; "", too: of the one that was asked */
+};
+
+struct xce_overlaps {
+    const struct xce_overlap *items; /* of each machine at most one, and not of all where there are many */
+    size_t n;
+};
+
+/* Ask all machines. Takes up to ten seconds, where one does not answer. XCE_NOT_FOUND: no such pool. */
+XCE_API int xce_pool_overlap(struct xce_client *client, const struct xce_call *call,
+                             const char *name, struct xce_overlaps **ret);
+
 /* A uid that was blocked may be leased again; reason is for people, is audited and must be there. */
 XCE_API int xce_pool_unblock(struct xce_client *client, const struct xce_call *call,
                              const char *name, uint32_t uid, const char *reason,

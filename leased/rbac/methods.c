@@ -67,6 +67,7 @@ static const struct method_row rows[] = {
     ALL("PoolService/Create", A, N, N, N, N),
     OWN("PoolService/Get", A, A, A, O, N),
     OWN("PoolService/List", A, A, A, O, N),
+    ALL("PoolService/Overlap", A, A, N, N, N),
     ALL("PoolService/Retire", A, N, N, N, N),
     ALL("PoolService/Set", A, N, N, N, N),
     ALL("PoolService/Suggest", A, A, N, N, N),

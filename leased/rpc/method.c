@@ -71,6 +71,7 @@ static const struct rpc_method methods[] = {
     UNARY("PoolService", "Create", create_pool_request, service_pool_create),
     UNARY("PoolService", "Get", pool_key, service_pool_get),
     UNARY("PoolService", "List", list_pools_request, service_pool_list),
+    UNARY("PoolService", "Overlap", pool_key, service_pool_overlap),
     UNARY("PoolService", "Retire", retire_pool_request, service_pool_retire),
     UNARY("PoolService", "Set", set_pool_request, service_pool_set),
     UNARY("PoolService", "Suggest", suggest_pool_request, service_pool_suggest),

@@ -75,7 +75,8 @@ static void survey(struct service *service, struct service_request *request)
 
     if (!pending)
         return;
-    r = service->stopping ? -ECANCELED : survey_begin(service, &range, surveyed, pending);
+    r = service->stopping ? -ECANCELED
+                          : survey_begin(service, &range, message->all, surveyed, pending);
     if (r == 0)
         return;
     (void)service_settle(pending);

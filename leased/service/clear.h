@@ -3,6 +3,7 @@
 #ifndef XCE_LEASED_SERVICE_CLEAR_H
 #define XCE_LEASED_SERVICE_CLEAR_H
 
+#include "common/text.h"
 #include "leased/fsm/fsm.h"
 #include "leased/service/overlap.h"
 #include "leased/service/service.h"
@@ -17,5 +18,18 @@ typedef void (*clear_fn)(struct service *service, struct service_request *reques
 /* Ask this machine and each other one; then runs only if all have said that the range is clear. clear_ask.c. */
 void clear_everywhere(struct service *service, struct service_request *request,
                       const struct fsm_range *range, clear_fn then);
+
+/* Who has a uid of a range, or of which machine that is not known. */
+struct clear_told {
+    uint32_t first, last; /* last 0: not known, and what says why */
+    char what[256];
+    char node[TEXT_NODE_MAX + 1], replica[TEXT_NODE_MAX + 1]; /* both "": this machine */
+};
+
+typedef void (*clear_told_fn)(struct service *service, struct service_request *request,
+                              const struct clear_told *told, size_t n);
+/* Ask them all in any case, and tell what they said; the caller has still the right to it. */
+void clear_tell(struct service *service, struct service_request *request,
+                const struct fsm_range *range, clear_told_fn then);
 
 #endif

@@ -24,11 +24,15 @@
 #define ARENA_MAX     (4u << 20)
 #define ROUNDS_MAX    3
 #define MISSING_SHOWN 4
+#define TOLD_MAX      256
 
 struct asking {
     struct service_pending pending;
     struct fsm_range range;
     clear_fn then;
+    clear_told_fn tell; /* in its place: what stands in the way is told, and refuses nothing */
+    struct clear_told *told;
+    size_t n_told, cap_told;
     unsigned n_waiting, n_rounds;
     uint64_t newest; /* session, when they were asked */
     int failed;      /* -errno: this leased ends, or can ask nobody */
@@ -45,6 +49,22 @@ struct question {
     struct asking *asking;
     char name[REPLICA_NAME_MAX + 1];
 };
+
+/* For who wants to be told. Places that there is no room for are left out. */
+static void keep(struct asking *asking, const char *replica, const char *node, const char *what,
+                 const struct fsm_range *taken)
+{
+    struct clear_told *told;
+
+    if (mem_grow(&asking->told, &asking->cap_told, asking->n_told + 1, TOLD_MAX,
+                 sizeof *asking->told) < 0)
+        return;
+    told = &asking->told[asking->n_told++];
+    *told = (struct clear_told){.first = taken ? taken->first : 0, .last = taken ? taken->last : 0};
+    (void)snprintf(told->replica, sizeof told->replica, "%s", replica);
+    (void)snprintf(told->node, sizeof told->node, "%s", node);
+    (void)snprintf(told->what, sizeof told->what, "%s", what);
+}
 
 /* ---- nodes ---- */
 
@@ -89,6 +109,8 @@ static bool find_missing(struct asking *asking)
         if (!must_answer(node) || has_answered(asking, node->name))
             continue;
         newer |= node->session > asking->newest;
+        if (asking->tell)
+            keep(asking, "", node->name, "no answer", NULL);
         if (n++ < MISSING_SHOWN)
             buf_addf(&asking->silent, "%s%s", n > 1 ? ", " : "node ", node->name);
     }
@@ -108,6 +130,10 @@ static void settle(const struct asking *asking, struct service_request *request)
 
     if (asking->failed)
         service_refuse(request, asking->failed, asking->failed == -EAGAIN ? SURVEY_BUSY : NULL);
+    else if (asking->tell && service_permits(asking->pending.service, request))
+        asking->tell(asking->pending.service, request, asking->told, asking->n_told);
+    else if (asking->tell)
+        return;
     else if (asking->n_taken)
         service_refuse(request, FSM_PRECONDITION, "range %u-%u overlaps %s", range->first,
                        range->last, buf_str(&asking->taken));
@@ -124,7 +150,7 @@ static void forget(struct asking *asking)
 {
     for (size_t i = 0; i < asking->n_answered; i++)
         hostlist_done(&asking->answered[i]);
-    asking->n_answered = asking->n_taken = asking->n_silent = 0;
+    asking->n_answered = asking->n_taken = asking->n_silent = asking->n_told = 0;
     asking->later = false;
     buf_reset(&asking->taken);
     buf_reset(&asking->silent);
@@ -144,6 +170,7 @@ static void end(struct asking *asking)
 {
     answer_now(asking);
     forget(asking);
+    free(asking->told);
     free(asking);
 }
 
@@ -151,7 +178,7 @@ static void begin(struct asking *asking);
 
 static void verdict(struct asking *asking)
 {
-    bool said = asking->failed || asking->n_taken || asking->n_silent;
+    bool said = asking->failed || (!asking->tell && (asking->n_taken || asking->n_silent));
 
     /* One that came while the others were asked: all are asked once more. */
     if (!said && asking->pending.request && find_missing(asking) && asking->n_rounds < ROUNDS_MAX &&
@@ -172,6 +199,10 @@ static void come_back(struct asking *asking)
 
 static void note_silent(struct asking *asking, const char *kind, const char *name, const char *why)
 {
+    bool node = !strcmp(kind, "node");
+
+    if (asking->tell)
+        keep(asking, node ? "" : name, node ? name : "", why, NULL);
     buf_addf(&asking->silent, "%s%s%s%s (%.128s)", asking->n_silent++ ? "; " : "", kind,
              *name ? " " : "", name, why);
 }
@@ -194,6 +225,11 @@ static void note(struct asking *asking, const char *replica, const Xce__V1__Over
 
     if (!overlap->last) {
         note_silent(asking, kind, name, overlap->what);
+        return;
+    }
+    if (asking->tell) {
+        keep(asking, replica, overlap->node, overlap->what,
+             &(struct fsm_range){overlap->first, overlap->last});
         return;
     }
     buf_addf(taken, "%s%u", asking->n_taken++ ? "; " : "", overlap->first);
@@ -278,6 +314,7 @@ static void ask(struct asking *asking, const struct replica_member *other, uint6
     request.replica = self;
     request.first = asking->range.first;
     request.last = asking->range.last;
+    request.all = asking->tell != NULL;
     question->asking = asking;
     memcpy(question->name, other->name, sizeof question->name);
     asking->n_waiting++;
@@ -313,15 +350,15 @@ static void begin(struct asking *asking)
     asking->newest = newest_session(service);
     /* Nobody answers before all have been asked. */
     asking->n_waiting = 1;
-    asking->failed = survey_begin(service, &asking->range, surveyed, asking);
+    asking->failed = survey_begin(service, &asking->range, asking->tell, surveyed, asking);
     if (asking->failed)
         end(asking);
     else
         ask_others(asking);
 }
 
-void clear_everywhere(struct service *service, struct service_request *request,
-                      const struct fsm_range *range, clear_fn then)
+static void ask_all(struct service *service, struct service_request *request,
+                    const struct fsm_range *range, clear_fn then, clear_told_fn tell)
 {
     struct asking *asking;
 
@@ -334,7 +371,20 @@ void clear_everywhere(struct service *service, struct service_request *request,
         return;
     asking->range = *range;
     asking->then = then;
+    asking->tell = tell;
     buf_init_fixed(&asking->taken, asking->taken_text, sizeof asking->taken_text);
     buf_init_fixed(&asking->silent, asking->silent_text, sizeof asking->silent_text);
     begin(asking);
+}
+
+void clear_everywhere(struct service *service, struct service_request *request,
+                      const struct fsm_range *range, clear_fn then)
+{
+    ask_all(service, request, range, then, NULL);
+}
+
+void clear_tell(struct service *service, struct service_request *request,
+                const struct fsm_range *range, clear_told_fn then)
+{
+    ask_all(service, request, range, NULL, then);
 }

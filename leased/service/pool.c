@@ -257,6 +257,50 @@ void service_pool_get(struct service *service, struct service_request *request)
         service_read(service, request, get);
 }
 
+static void overlap_told(struct service *service, struct service_request *request,
+                         const struct clear_told *told, size_t n)
+{
+    auto_free Xce__V1__PoolOverlap *overlaps = mem_must_calloc(n + 1, sizeof *overlaps);
+    auto_free Xce__V1__PoolOverlap **pointers = mem_must_calloc(n + 1, sizeof *pointers);
+    Xce__V1__PoolOverlapReply reply = XCE__V1__POOL_OVERLAP_REPLY__INIT;
+
+    (void)service;
+    for (size_t i = 0; i < n; i++) {
+        pointers[i] = &overlaps[i];
+        xce__v1__pool_overlap__init(&overlaps[i]);
+        overlaps[i].first = told[i].first;
+        overlaps[i].last = told[i].last;
+        overlaps[i].what = (char *)(uintptr_t)told[i].what;
+        overlaps[i].node = (char *)(uintptr_t)told[i].node;
+        overlaps[i].replica = (char *)(uintptr_t)told[i].replica;
+    }
+    reply.n_overlaps = n;
+    reply.overlaps = pointers;
+    service_reply(request, &reply.base);
+}
+
+static void overlap(struct service *service, struct service_request *request)
+{
+    const ProtobufCBinaryData *name = &((const Xce__V1__PoolKey *)request->message)->name;
+    const struct fsm_pool *pool = pool_named(service, name);
+
+    if (pool)
+        clear_tell(service, request, &pool->range, overlap_told);
+    else
+        service_refuse(request, FSM_NOT_FOUND, "no pool %.*s", (int)name->len,
+                       (const char *)name->data);
+}
+
+void service_pool_overlap(struct service *service, struct service_request *request)
+{
+    struct err err = {{0}};
+
+    if (check_name(&((const Xce__V1__PoolKey *)request->message)->name, &err) < 0)
+        service_refuse(request, -EINVAL, "%s", err.text);
+    else
+        service_read(service, request, overlap);
+}
+
 static size_t count_pools(const struct fsm *fsm)
 {
     const struct fsm_pool *pool = NULL;

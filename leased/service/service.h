@@ -206,6 +206,7 @@ extern const struct service_stream_handler service_lease_watch;
 void service_pool_create(struct service *service, struct service_request *request);
 void service_pool_get(struct service *service, struct service_request *request);
 void service_pool_list(struct service *service, struct service_request *request);
+void service_pool_overlap(struct service *service, struct service_request *request);
 void service_pool_set(struct service *service, struct service_request *request);
 void service_pool_suggest(struct service *service, struct service_request *request);
 void service_pool_unblock(struct service *service, struct service_request *request);

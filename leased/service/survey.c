@@ -31,6 +31,7 @@ struct survey {
     Xce__V1__OverlapQuestion question; /* number 0: it waits for others */
     int64_t until_ms;                  /* of its turn; then of the answers */
     bool listed;                       /* this machine has been looked at */
+    bool all;                          /* nodes are asked in any case */
     bool here;                         /* and somebody has a uid there: no node need be asked */
     survey_fn done;
     void *arg;
@@ -77,10 +78,11 @@ static void listed(int r, const struct overlap *overlap, void *arg)
     heard = add_heard(survey, "", taken->what, strlen(taken->what));
     heard->message.first = taken->first;
     heard->message.last = taken->last;
-    survey->here = true;
+    survey->here = !survey->all;
 }
 
-int survey_begin(struct service *service, const struct fsm_range *range, survey_fn done, void *arg)
+int survey_begin(struct service *service, const struct fsm_range *range, bool all, survey_fn done,
+                 void *arg)
 {
     struct survey *survey;
     size_t n = 0;
@@ -97,6 +99,7 @@ int survey_begin(struct service *service, const struct fsm_range *range, survey_
     survey->question.first = range->first;
     survey->question.last = range->last;
     survey->until_ms = service->deps.mono_ms() + TURN_MS;
+    survey->all = all;
     survey->done = done;
     survey->arg = arg;
     r = gather_wait(service->gather, listed, survey);

@@ -17,8 +17,10 @@ typedef void (*survey_fn)(int r, const Xce__V1__OverlapReply *reply, void *arg);
 /* What to say of -EAGAIN. */
 #define SURVEY_BUSY "its nodes are being asked about other ranges: ask again"
 
-/* done exactly once, never inside this call. 0; -ENOBUFS too many wait; -ENOMEM. Not to be called after service_stop. */
-int survey_begin(struct service *service, const struct fsm_range *range, survey_fn done, void *arg);
+/* all: ask the nodes also if this machine has a uid there.
+ * done exactly once, never inside this call. 0; -ENOBUFS too many wait; -ENOMEM. Not to be called after service_stop. */
+int survey_begin(struct service *service, const struct fsm_range *range, bool all, survey_fn done,
+                 void *arg);
 void survey_elapse(struct service *service);
 /* End all of them. */
 void survey_stop(struct service *service);

@@ -171,6 +171,7 @@ METHODS = {
     "PoolService/Get": [Row(simple("pool", "PoolKey", name=b"main"), extra="pool")],
     "PoolService/List": [Row(simple("pool", "ListPoolsRequest"), extra="pools")],
     "PoolService/Set": [Row(change("pool", "SetPoolRequest", name=b"main"), own_means=False)],
+    "PoolService/Overlap": [Row(simple("pool", "PoolKey", name=b"main"), own_means=False)],
     "PoolService/Suggest": [Row(simple("pool", "SuggestPoolRequest"), own_means=False)],
     "PoolService/Unblock": [Row(change("pool", "UnblockRequest", name=b"main", uid=1, reason=b"gone"), own_means=False)],
     "PoolService/Retire": [Row(change("pool", "RetirePoolRequest", name=b"absent"), own_means=False)],

@@ -243,6 +243,73 @@ static void node_that_begins_meanwhile_has_all_asked_once_more(void **state)
     assert_non_null(strstr(fx->call.message, "node n3 (no answer)"));
 }
 
+/* ---- a pool that is there ---- */
+
+static void told(int r, const char *message, const ProtobufCMessage *reply, void *arg)
+{
+    const Xce__V1__PoolOverlapReply *overlaps = (const Xce__V1__PoolOverlapReply *)reply;
+    struct kit_call *call = arg;
+    size_t len = 0;
+
+    call->done = true;
+    call->r = r;
+    (void)snprintf(call->message, sizeof call->message, "%s", message ? message : "");
+    for (size_t i = 0; r == 0 && i < overlaps->n_overlaps; i++) {
+        const Xce__V1__PoolOverlap *overlap = overlaps->overlaps[i];
+
+        len += (size_t)snprintf(call->message + len, sizeof call->message - len, "%s%s %u-%u %s; ",
+                                overlap->node, overlap->replica, overlap->first, overlap->last,
+                                overlap->what);
+    }
+}
+
+/* Ask who has a uid of it; until n2 is asked. */
+static void ask_about(struct fixture *fx, const char *pool)
+{
+    static Xce__V1__PoolKey key;
+    unsigned asked = fx->n2.n_questions;
+
+    xce__v1__pool_key__init(&key);
+    key.name = (ProtobufCBinaryData){strlen(pool), (uint8_t *)(uintptr_t)pool};
+    fx->call = (struct kit_call){.request = {.scope = SCOPE_ALL,
+                                             .permission = "PoolService/Overlap",
+                                             .message = &key.base,
+                                             .reply = told,
+                                             .reply_arg = &fx->call}};
+    principal_from_peer(0, 0, "root", &fx->call.request.principal);
+    service_handle(fx->kit.service, &fx->call.request, service_pool_overlap, false);
+    for (int i = 0; i < 200 && fx->n2.n_questions == asked && !fx->call.done; i++) {
+        step(fx);
+        service_kit_settle(&fx->kit);
+    }
+}
+
+static void pool_that_is_there_is_asked_about_and_all_is_told(void **state)
+{
+    struct fixture *fx = *state;
+
+    create(fx);
+    all_answer(fx);
+    assert_true(is_made(fx));
+    ask_about(fx, "other");
+    kit_stream_answer(&fx->n2, 0, FIRST + 3, "user bob has it");
+    finish(fx);
+    assert_false(fx->call.done);
+    service_kit_elapse(&fx->kit, WAIT);
+    assert_true(fx->call.done);
+    assert_int_equal(fx->call.r, 0);
+    assert_string_equal(fx->call.message,
+                        "n2 2013300003-2013300003 user bob has it; n3 0-0 no answer; ");
+    ask_about(fx, "other");
+    kit_stream_answer(&fx->n2, 0, 0, "its name services do not answer");
+    kit_stream_answer(&fx->n3, 0, 0, "");
+    finish(fx);
+    assert_int_equal(fx->call.r, 0);
+    assert_string_equal(fx->call.message, "n2 0-0 its name services do not answer; ");
+    ask_about(fx, "nosuch");
+    assert_int_equal(fx->call.r, FSM_NOT_FOUND);
+}
+
 static void refused_as_it_takes_long(struct fixture *fx)
 {
     create(fx);
@@ -394,6 +461,7 @@ int main(void)
         TEST(pool_is_refused_while_a_ready_node_is_silent),
         TEST(pool_is_refused_while_a_ready_node_has_no_session),
         TEST(node_that_begins_meanwhile_has_all_asked_once_more),
+        TEST(pool_that_is_there_is_asked_about_and_all_is_told),
         TEST(machine_that_is_slow_is_listed_once_for_all_who_ask),
         TEST(machine_that_is_slow_has_its_accounts_kept_for_who_asks_again),
         TEST(machine_that_is_slow_is_listed_anew_when_that_is_old),

@@ -89,7 +89,7 @@ static void survey(struct fixture *fx, struct result *result)
 {
     const struct fsm_range range = {FIRST, LAST};
 
-    assert_int_equal(survey_begin(fx->kit.service, &range, heard, result), 0);
+    assert_int_equal(survey_begin(fx->kit.service, &range, false, heard, result), 0);
 }
 
 static void pass(struct fixture *fx)
@@ -231,7 +231,7 @@ static void survey_tells_what_this_machine_has_and_waits_for_no_node_then(void *
     struct result result = {0};
     const struct fsm_range range = {0, 0};
 
-    assert_int_equal(survey_begin(fx->kit.service, &range, heard, &result), 0);
+    assert_int_equal(survey_begin(fx->kit.service, &range, false, heard, &result), 0);
     pass(fx);
     assert_int_equal(result.n, 1);
     assert_int_equal(result.n_overlaps, 1);
@@ -313,7 +313,7 @@ static void survey_is_over_when_leased_ends_and_has_room_for_so_many(void **stat
 
     for (int i = 0; i < QUEUED; i++)
         survey(fx, &results[i]);
-    assert_int_equal(survey_begin(fx->kit.service, &range, heard, &results[0]), -ENOBUFS);
+    assert_int_equal(survey_begin(fx->kit.service, &range, false, heard, &results[0]), -ENOBUFS);
     pass(fx);
     service_stop(fx->kit.service);
     for (int i = 0; i < QUEUED; i++) {
