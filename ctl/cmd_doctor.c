@@ -110,7 +110,8 @@ static int print_table(struct ctl *ctl, const struct doctor *doctor, bool all)
         status = output_print(mem_take(output));
     output_free(output);
     if (status == EXIT_OK && !all)
-        ctl_say(ctl, n_shown ? "%zu checks found nothing" : "all is well: %zu checks", n_well);
+        ctl_say(ctl, n_shown ? "%zu checks found nothing amiss" : "all is well: %zu checks",
+                n_well);
     return status;
 }
 

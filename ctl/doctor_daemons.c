@@ -78,7 +78,9 @@ void doctor_check_node(struct doctor *doctor)
         snprintf(doctor->node, sizeof doctor->node, "%s", nodes->items[i].node);
         seen = true;
     }
-    if (!seen)
+    if (!seen && doctor_knows_no_leases(doctor))
+        doctor_found(doctor, SEVERITY_OK, "node-ok", NULL, "this machine is no node");
+    else if (!seen)
         doctor_found(doctor, doctor->have_map ? SEVERITY_WARNING : SEVERITY_NOTE,
                      "node-unregistered", "start noded, if jobs are to run here",
                      "this machine is no registered node");

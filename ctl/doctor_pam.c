@@ -394,10 +394,11 @@ static void judge_jobs(struct look *look)
         const char *what = r == 0 ? fault(&stack, type) : stack.why;
 
         if (r == -ENOENT) {
-            doctor_found(look->doctor, SEVERITY_ERROR, "pam-jobs-missing",
-                         "install libpam-xce again (dpkg -i --force-confmiss), or write the four "
-                         "lines of pam_xce(8)",
-                         "/etc/pam.d/" JOBS " is missing: what runs under a lease is not checked");
+            doctor_found(
+                look->doctor, SEVERITY_ERROR, "pam-jobs-missing",
+                "apt-get install --reinstall -o Dpkg::Options::=--force-confmiss libpam-xce; "
+                "or write the four lines of pam_xce(8)",
+                "/etc/pam.d/" JOBS " is missing: what runs under a lease is not checked");
             return;
         }
         if (what && *what)
