@@ -80,7 +80,8 @@ struct look {
     struct group damaged;
     char **services;
     size_t n_services, cap;
-    bool asked;     /* a line of our module was seen */
+    bool asked; /* a line of our module was seen */
+    bool services_told;
     bool no_prefix; /* a line with another prefix than the map's has been told */
     bool uncovered[XCE_RANGES_MAX];
 };
@@ -193,6 +194,21 @@ static bool covered(const struct doctor_range *range, const char *value)
     return false;
 }
 
+/* Who comes in by other services than that of jobs is no doubt meant to, and no doubt forgotten some day. */
+static void judge_services(struct look *look, const struct pam_stack_line *line)
+{
+    char value[1024];
+
+    if (look->services_told || !argument(line->args, "services", value, sizeof value) ||
+        !strcmp(value, JOBS))
+        return;
+    look->services_told = true;
+    doctor_found(look->doctor, SEVERITY_WARNING, "pam-services",
+                 "take services= out of the lines of " MODULE ", unless it is meant",
+                 "%s:%u: services=%s: leased users may come in by other services than " JOBS,
+                 line->file, line->number, value);
+}
+
 static void judge_arguments(struct look *look, const struct pam_stack_line *line)
 {
     const struct doctor *doctor = look->doctor;
@@ -262,6 +278,7 @@ static bool has_ours(struct look *look, const struct pam_stack *stack)
             continue;
         has = true;
         judge_arguments(look, &stack->lines[i]);
+        judge_services(look, &stack->lines[i]);
     }
     look->asked |= has;
     return has;

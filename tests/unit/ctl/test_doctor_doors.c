@@ -135,6 +135,9 @@ static void doctor_pam_odd_stacks_are_told(void **state)
          "account [ignore=ignore default=die] pam_xce.so\naccount requisite pam_deny.so\n"
          "account required pam_permit.so\n",
          "pam-harm", "account of login: ", SEVERITY_ERROR},
+        {"/etc/pam.d/login",
+         "account required pam_xce.so services=xce,login\naccount required pam_unix.so\n",
+         "pam-services", "/etc/pam.d/login:1: services=xce,login: ", SEVERITY_WARNING},
         {"/etc/pam.d/login", "account include login\n", "pam-damaged",
          "login (/etc/pam.d/login:1: files include one another", SEVERITY_WARNING},
         {"/etc/pam.d/login", "auth include gone\n", "pam-damaged",
