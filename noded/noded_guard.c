@@ -253,15 +253,13 @@ static void finding_judge(struct pass *p, const struct sweep_finding *f)
 static void lying_judge(struct pass *p, const struct sweep_finding *f)
 {
     struct noded *n = p->n;
-    enum state_standing standing;
 
     if (f->uid == 0) {
         log_warning(NULL, "a look at what was left behind failed: %s", f->detail);
         p->clean = false;
         return;
     }
-    standing = state_standing(n->state, f->uid);
-    if (standing == STANDS_HERE || standing == STANDS_SWEPT || uid_list_has(&n->blocked, f->uid))
+    if (!state_is_retired(n->state, f->uid) || uid_list_has(&n->blocked, f->uid))
         return;
     p->clean = false;
     log_warning(LOG_FIELDS(.message_id = LOG_ID_STRAY, .uid = f->uid),
@@ -319,8 +317,8 @@ static bool is_retired(uint32_t id, void *arg)
     return sweep_list_has(id, &p->retired_list) && !node_map_here(&p->looker->map, id);
 }
 
-/* Those of guarded pools that nobody has taken back meanwhile. A pool that is not checked yet may be guarded soon: until then
- * no pass is clean. */
+/* Those of guarded pools that are retired still: for what is free by now nobody waits, nor would sweep it. A pool that is not
+ * checked yet may be guarded soon: until then no pass is clean. */
 static void retired_take(struct pass *p)
 {
     struct noded *n = p->n;
@@ -333,10 +331,9 @@ static void retired_take(struct pass *p)
     p->retired = mem_must_calloc(list->n, sizeof(*p->retired));
     for (size_t i = 0; i < list->n; i++) {
         uint32_t uid = list->items[i].uid;
-        enum state_standing standing = state_standing(n->state, uid);
         const struct state_pool *pool = state_pool_of(n->state, uid);
-        if ((kept && list->items[kept - 1].uid == uid) || standing == STANDS_HERE ||
-            standing == STANDS_SWEPT || !pool || pool->check == POOL_FAILED)
+        if ((kept && list->items[kept - 1].uid == uid) || !state_is_retired(n->state, uid) ||
+            !pool || pool->check == POOL_FAILED)
             continue;
         list->items[kept++] = list->items[i];
         if (pool->check == POOL_PASSED)

@@ -826,6 +826,13 @@ enum state_standing state_standing(const struct state *state, uint32_t uid)
     return seen ? slot_standing(seen->slot) : STANDS_NOT;
 }
 
+bool state_is_retired(const struct state *state, uint32_t uid)
+{
+    const struct seen *seen = table_find(&state->table, uid);
+
+    return seen && seen->slot && seen->slot->phase == STATE_RETIRED;
+}
+
 bool state_was_admitted(const struct state *state, uint32_t uid)
 {
     const struct seen *seen = table_find(&state->table, uid);

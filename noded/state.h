@@ -190,6 +190,8 @@ enum state_standing {
 };
 
 enum state_standing state_standing(const struct state *state, uint32_t uid);
+/* leased waits for a pass of witnesses before the uid is free: its lease has retired, and nothing has come after it. */
+bool state_is_retired(const struct state *state, uint32_t uid);
 /* It was admitted here and not closed since, as the epochs on disk have it, and is not known to be others' now: until leased
  * has told all leases, and it is in the map again, its lease may stand. */
 bool state_was_admitted(const struct state *state, uint32_t uid);

@@ -660,8 +660,24 @@ static void state_stray_of_what_has_retired_is_said(void **state)
     expect(f, "retire 0/4;");
     state_stray(f->state, UID, REASON_MAIL, "/var/mail/x");
     expect(f, "STRAY 0/4 mail;");
+    assert_true(state_is_retired(f->state, UID));
     shows(f, 0, 4, STATE_DRAINING, PROOF_NONE);
     expect(f, "set 0/4 3 member closed; persist 0/4c; sweep 0/4c;");
+    assert_false(state_is_retired(f->state, UID));
+}
+
+static void state_what_is_free_is_retired_no_more(void **state)
+{
+    struct fixture *f = *state;
+
+    session(f, true);
+    shows_foreign(f, 0, 4, STATE_RETIRED);
+    assert_true(state_is_retired(f->state, UID));
+    assert_false(state_is_retired(f->state, UID + 1));
+    shows_foreign(f, 0, 4, STATE_FREE);
+    assert_false(state_is_retired(f->state, UID));
+    shows_foreign(f, 0, 5, STATE_GRANTED);
+    assert_false(state_is_retired(f->state, UID));
 }
 
 static void state_member_added_while_active_is_vetted(void **state)
@@ -1033,6 +1049,7 @@ int main(void)
         STATE_TEST(state_stray_is_said_where_it_was_clean_or_only_named),
         STATE_TEST(state_stray_makes_this_node_a_member),
         STATE_TEST(state_stray_of_what_has_retired_is_said),
+        STATE_TEST(state_what_is_free_is_retired_no_more),
         STATE_TEST(state_member_added_while_active_is_vetted),
         STATE_TEST(state_member_that_joins_is_vetted_whatever_changes_meanwhile),
         STATE_TEST(state_member_that_joins_waits_for_the_check_of_its_pool),
