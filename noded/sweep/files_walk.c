@@ -84,12 +84,13 @@ static bool is_covered(const struct file_walk *w, const struct statx *st)
 }
 
 /* The inode as root's: nothing of the uid is left of it. fd: negative errno, it could not be had. */
-static void disowned(struct sweep *s, int fd, const char *name, uint32_t uid, bool group_only)
+static void disowned(struct sweep *s, int dir_fd, int fd, const char *name, uint32_t uid,
+                     bool group_only)
 {
     int r = fd < 0 ? fd : inode_disown(fd, group_only);
 
     if (r < 0) {
-        inode_kept(s, uid, REASON_FILE, name, r);
+        inode_kept(s, uid, REASON_FILE, dir_fd, name, r);
         return;
     }
     sweep_found(s, uid, REASON_FILE, "%s", name);
@@ -113,7 +114,7 @@ static void folder_too_deep(struct file_walk *w, int dir_fd, const char *name, i
         return;
     }
     if (uid && w->sweep->remove)
-        disowned(w->sweep, fd, name, uid, !wanted);
+        disowned(w->sweep, dir_fd, fd, name, uid, !wanted);
     else if (uid)
         sweep_found(w->sweep, uid, REASON_FILE, "%s", name);
     r = aside_put(&w->aside, w->tree->fd, fd);
@@ -138,7 +139,7 @@ static void folder_end(struct file_walk *w, int dir_fd, const char *name, int fd
     if (group_only || is_covered(w, st) || inode_unlink(s, dir_fd, name, true) < 0) {
         if (w->left)
             return;
-        disowned(s, fd, name, uid, group_only);
+        disowned(s, dir_fd, fd, name, uid, group_only);
         return;
     }
     sweep_found(s, uid, REASON_FILE, "%s", name);
@@ -191,7 +192,7 @@ static void file_sweep(struct file_walk *w, int dir_fd, const char *name, const 
 
     if (w->sweep->remove && is_covered(w, st)) {
         auto_close int pinned = inode_pin(dir_fd, name, st);
-        disowned(w->sweep, pinned, name, inode_wanted(w->sweep, st->stx_uid, st->stx_gid),
+        disowned(w->sweep, dir_fd, pinned, name, inode_wanted(w->sweep, st->stx_uid, st->stx_gid),
                  !sweep_wants(w->sweep, st->stx_uid));
         return;
     }

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -110,11 +111,32 @@ int inode_disown(int fd, bool keep_uid)
                : folder_mode_reduce(fd, keep_uid);
 }
 
-void inode_kept(struct sweep *sweep, uint32_t uid, enum reason reason, const char *name, int r)
+/* Where it is, as far as the detail has room for it: somebody will look for it. */
+static void folder_path(int dir_fd, size_t room, char ret[static SWEEP_DETAIL_MAX])
 {
+    char link[64];
+    ssize_t len;
+
+    (void)snprintf(link, sizeof(link), "/proc/self/fd/%d", dir_fd);
+    len = dir_fd < 0 ? -1 : readlink(link, ret, SWEEP_DETAIL_MAX);
+    if (len <= 0 || ret[0] != '/' || (size_t)len + 1 > room)
+        len = 0;
+    else if (len > 1)
+        ret[len++] = '/';
+    ret[len] = '\0';
+}
+
+void inode_kept(struct sweep *sweep, uint32_t uid, enum reason reason, int dir_fd, const char *name,
+                int r)
+{
+    const char *why = err_text(r);
+    size_t used = strlen(name) + strlen(": ") + strlen(why) + 1;
+    char folder[SWEEP_DETAIL_MAX];
+
     if (r == -EPERM && reason == REASON_FILE)
         reason = REASON_FILE_IMMUTABLE;
-    sweep_found(sweep, uid, reason, "%s: %s", name, err_text(r));
+    folder_path(dir_fd, used < SWEEP_DETAIL_MAX ? SWEEP_DETAIL_MAX - used : 0, folder);
+    sweep_found(sweep, uid, reason, "%s%s: %s", folder, name, why);
 }
 
 static int file_end(struct sweep *sweep, int dir_fd, const char *name, const struct statx *st,
@@ -156,6 +178,6 @@ void inode_sweep(struct sweep *sweep, int dir_fd, const char *name, const struct
         sweep_found(sweep, uid, reason, "%s", name);
         sweep_removed(sweep);
     } else {
-        inode_kept(sweep, uid, reason, name, r);
+        inode_kept(sweep, uid, reason, dir_fd, name, r);
     }
 }

@@ -21,8 +21,9 @@ int inode_stat(int dir_fd, const char *name, struct statx *ret);
 /* Remove the entry, clearing flags of it (or of a folder that is wanted) that hinder it. 0 removed, or gone; -errno. */
 int inode_unlink(const struct sweep *sweep, int dir_fd, const char *name, bool directory);
 
-/* Report what could not be removed. r = why. */
-void inode_kept(struct sweep *sweep, uint32_t uid, enum reason reason, const char *name, int r);
+/* Report what could not be removed, by its path if there is room for that. dir_fd: its folder; -1 = name says all. r = why. */
+void inode_kept(struct sweep *sweep, uint32_t uid, enum reason reason, int dir_fd, const char *name,
+                int r);
 
 /* Pin (O_PATH) what name is now. The descriptor; -ENOENT if it is not the inode of st any more; -errno. */
 int inode_pin(int dir_fd, const char *name, const struct statx *st);

@@ -113,7 +113,7 @@ static void in_use_look(struct sweep *sweep, int dir_fd, const char *name, uint3
     if (r == 0)
         let_in_no_more(sweep, dir_fd, away, uid);
     else if (r != -ENOENT)
-        inode_kept(sweep, uid, REASON_JOURNAL, name, r);
+        inode_kept(sweep, uid, REASON_JOURNAL, dir_fd, name, r);
 }
 
 static void file_look(struct sweep *sweep, int dir_fd, const char *name, const struct statx *st,

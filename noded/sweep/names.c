@@ -93,7 +93,7 @@ static void entry_look(struct sweep *sweep, int dir_fd, const char *name, const 
         return;
     int r = sweep->remove ? tree_end(sweep, dir_fd, name, folder, 0) : 0;
     if (r < 0) {
-        inode_kept(sweep, uid, *reason, name, r);
+        inode_kept(sweep, uid, *reason, dir_fd, name, r);
         return;
     }
     sweep_found(sweep, uid, *reason, "%s", name);

@@ -133,7 +133,7 @@ static void unlinked_end(struct open_walk *w, int dir_fd, const char *name, cons
 
     (void)snprintf(shown, sizeof(shown), "%s of pid %d", name, w->pid);
     if (r < 0 && r != -ENOENT) {
-        inode_kept(w->sweep, uid, REASON_OPEN_FILE, shown, r);
+        inode_kept(w->sweep, uid, REASON_OPEN_FILE, -1, shown, r);
         return;
     }
     sweep_found(w->sweep, uid, REASON_OPEN_FILE, "%s", shown);

@@ -234,6 +234,8 @@ static void files_below_an_administrators_flag_are_dirty(void **state)
     assert_non_null(finding);
     assert_int_equal(finding->reason, REASON_FILE_IMMUTABLE);
     assert_true(fixture_exists(fixture_in(f, "kept/file")));
+    assert_memory_equal(finding->detail, fixture_in(f, "kept/file"),
+                        strlen(fixture_in(f, "kept/file")));
     flags_set(fixture_in(f, "kept"), 0);
 }
 
