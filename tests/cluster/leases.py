@@ -120,17 +120,20 @@ class LeaseCase(lib.Case):
 
 
 class Watcher:
-    """leasectl watch --json in a machine, from a revision on; every line is kept, with the time when it came."""
+    """leasectl watch --json in a machine, from a revision on; every line is kept, with the time when it came, or given to take.
+    server: the one that is asked."""
 
-    def __init__(self, cluster, host='n1', since=0):
+    def __init__(self, cluster, host='n1', since=0, server=None, take=None):
         self.lines = []
-        self.process = cluster.start_in(host, 'leasectl', 'watch', '--json', '--since', since, stdout=-1, stderr=-1)
+        self._take = take or self.lines.append
+        asked = ['env', f'XCE_SERVER={server}'] if server else []
+        self.process = cluster.start_in(host, *asked, 'leasectl', 'watch', '--json', '--since', since, stdout=-1, stderr=-3)
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()
 
     def _read(self):
         for line in self.process.stdout:
-            self.lines.append({**json.loads(line), 't': time.monotonic()})
+            self._take({**json.loads(line), 't': time.monotonic()})
 
     def states(self, lease_id):
         """States that one lease went through, in order, repetitions left out."""
@@ -142,4 +145,3 @@ class Watcher:
         self.process.wait()
         self._thread.join(10)
         self.process.stdout.close()
-        self.process.stderr.close()

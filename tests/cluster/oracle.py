@@ -100,33 +100,49 @@ class Lives:
     lines: of one watcher or of several of the same cluster; what several were told of one revision is the same."""
     MAY_FOLLOW = {'granted': ('active', 'draining'), 'active': ('draining',), 'draining': ('normalising', 'cooling'),
                   'normalising': ('draining', 'cooling'), 'cooling': ('draining', 'retired'), 'retired': ('draining', 'free'), 'free': ()}
-    SAME = ('lease', 'uid', 'epoch', 'name', 'state', 'members', 'reasons', 'cause')
+    SAME = ('lease', 'uid', 'epoch', 'name', 'job', 'state', 'members', 'reasons', 'cause')
 
-    def __init__(self, test, lines):
+    def __init__(self, test, lines=()):
         self.test = test
-        self.changes = {}  # by revision
-        self.last = {}     # uid -> the last that was told of it
-        for line in [line for line in list(lines) if 'lease' in line]:
-            first = self.changes.setdefault(line['revision'], line)
-            test.assertEqual({k: line[k] for k in self.SAME}, {k: first[k] for k in self.SAME})
+        self.changes = {}   # by revision
+        self.last = {}      # uid -> the last that was told of it
+        self.leases = {}    # lease -> uid, epoch, name
+        self.differ = []    # what two were told of one revision
+        self.skipped = 0
+        for line in list(lines):
+            self.add(line)
+
+    def add(self, line):
+        """From the threads of watchers: nothing is judged yet."""
+        if 'lease' not in line:
+            self.skipped += line['event'] == 'skipped'
+            return
+        kept = {k: line[k] for k in (*self.SAME, 'changed')}
+        first = self.changes.setdefault(line['revision'], kept)
+        if any(first[k] != kept[k] for k in self.SAME):
+            self.differ.append((first, kept))
+        self.last[line['uid']] = max(self.last.get(line['uid'], (0, None)), (line['revision'], kept), key=lambda known: known[0])
 
     def check(self):
-        """By uid, what came last."""
-        for _, line in sorted(self.changes.items()):
+        """All that was told is in order."""
+        self.test.assertEqual(self.differ[:1], [], 'two replicas differ')
+        self.last, told = {}, self.last
+        for revision, line in sorted(self.changes.items()):
             self.take(line)
-        return self.last
+            self.last[line['uid']] = (revision, line)
+        self.test.assertEqual(self.last, told)
 
     def take(self, line):
-        before = self.last.get(line['uid'])
+        _, before = self.last.get(line['uid'], (0, None))
         if not before:
             pass
         elif before['lease'] != line['lease']:
             self.test.assertEqual(before['state'], 'free', f'{line["uid"]} was given out while held: {before}, {line}')
             self.test.assertEqual((line['epoch'], line['state']), (before['epoch'] + 1, 'granted'), line)
-        elif before['state'] != line['state']:
+        elif before["state"] != line["state"]:
             self.test.assertIn(line['state'], self.MAY_FOLLOW[before['state']], f'{before}, {line}')
         self.proofs(line)
-        self.last[line['uid']] = line
+        self.leases[line['lease']] = (line['uid'], line['epoch'], line['name'])
 
     def proofs(self, line):
         proofs = {m['node']: m['proof'] for m in line['members'] if line['state'] != 'active' or not m['released']}

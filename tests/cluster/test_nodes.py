@@ -1,12 +1,15 @@
 #!/usr/bin/python3
 """Nodes that fail: power lost in the middle of a lease, state wiped, never back, back although sworn off, replaced, noded killed."""
 import json
+import os
+import random
 import shutil
+import time
 
 import lib
 import oracle
 from leases import FIRST, Watcher
-from replicas import ReplicasCase
+from nodes import NodesCase
 
 WHY = 'its power supply lies on my desk'
 # root starts something under a uid again and again, from the boot of the machine on.
@@ -15,92 +18,6 @@ ExecStart=/bin/sh -c 'while :; do setpriv --reuid {uid} --clear-groups sleep 100
 [Install]
 WantedBy=multi-user.target
 '''
-
-
-class NodesCase(ReplicasCase):
-    nodes = 3
-    range = (FIRST, FIRST + 255)
-
-    @classmethod
-    def prepare(cls):
-        cls.cluster.leased_settings = 'Heartbeat = 500ms\nLostAfter = 5s\nGrace = 2s\n'
-
-    def run(self, result=None):
-        bad = len(result.failures) + len(result.errors)
-        super().run(result)
-        if len(result.failures) + len(result.errors) > bad:
-            print(self.journals(), *(f'--- {n}\n{self.journal(n, "noded", 40)}' for n in ('n2', 'n3')
-                                     if self.cluster.machine(n).running() and not self.cluster.machine(n).frozen()), sep='\n', flush=True)
-        return result
-
-    def whole(self):
-        super().whole()
-        for name in ('n1', 'n2', 'n3'):
-            if not self.cluster.machine(name).populated():
-                self.power_on(name)
-            elif self.cluster.machine(name).frozen():
-                self.cluster.machine(name).freeze(False)
-        self.wait_state('ready', 'n1', 'n2', 'n3', seconds=60)
-
-    # ---- what leased says ----
-
-    def node(self, name):
-        """As node list shows it; {} when it does not."""
-        nodes = self.json('n1', 'leasectl', 'node', 'list', '--json')['nodes']
-        return next((n for n in nodes if n['node'] == name), {})
-
-    def wait_state(self, state, *names, seconds=30):
-        self.wait(lambda: all(self.node(n).get('state') == state for n in names), seconds,
-                  lambda: f'{names} are {state}: {[self.node(n) for n in names]}')
-
-    def shown(self, lease):
-        return self.json('n1', 'leasectl', 'show', '--lease', lease['lease'], '--json')
-
-    def proof(self, lease, node):
-        return next(m['proof'] for m in self.shown(lease)['members'] if m['node'] == node)
-
-    def waits(self, lease):
-        """What explain says that it waits for: what, detail and cure of each."""
-        waits = self.json('n1', 'leasectl', 'explain', '--lease', lease['lease'], '--json')['waits']
-        return {w['what']: (w['detail'], w['cure']) for w in waits}
-
-    def refused(self, node, why):
-        done = self.run_in('n1', 'leasectl', 'acquire', '--pool', 'main', '--nodes', node, '--job', f'refused-{self.next_number()}')
-        self.assertEqual(done.returncode, 1, done.stdout)
-        self.assertIn(f'node {node} is {why}', done.stderr)
-
-    def held_by(self, lease, node):
-        """Its uid is held, for that node alone, and explain says what one can do."""
-        shown = self.shown(lease)
-        self.assertEqual((shown['state'], shown['cause'], shown['reasons']), ('draining', 'member-lost', ['member-lost']))
-        waits = self.waits(lease)
-        self.assertEqual(list(waits), [f'member {node}'])
-        detail, cure = waits[f'member {node}']
-        self.assertEqual(detail, 'node is lost')
-        self.assertIn(f'leasectl node fence {node}', cure)
-
-    # ---- what is on a node ----
-
-    def hold(self, lease, *nodes):
-        """A process and a file of it on these nodes."""
-        for node in nodes:
-            self.ok(node, 'systemd-run', '-q', '-p', f'User={lease["name"]}', '--slice', f'xce-{lease["uid"]}-{lease["epoch"]}.slice',
-                    'sleep', '1000')
-            self.ok(node, 'install', '-o', lease['uid'], '-g', lease['uid'], '/dev/null', f'/var/tmp/of-{lease["name"]}')
-
-    def power_off(self, *names):
-        for name in names:
-            self.cluster.machine(name).kill()
-
-    def boot(self, *names):
-        for name in names:
-            self.cluster.machine(name).start()
-        for name in names:
-            self.cluster.machine(name).wait_booted()
-
-    def disk(self, name):
-        """Where the files of a machine without power are."""
-        return f'{self.cluster.disk}/{name}/upper'
 
 
 class Nodes(NodesCase):
@@ -244,10 +161,16 @@ class Nodes(NodesCase):
         # As one does it.
         self.ok('n1', 'leasectl', 'node', 'drain', 'n3', '--reason', 'it goes')
         self.ok('n3', 'systemctl', 'stop', 'noded')
-        self.addCleanup(self.wait_state, 'ready', 'n3')
         self.addCleanup(self.ok, 'n3', 'systemctl', 'start', 'noded')
         self.forget('n3')
         self.assertEqual(self.node('n3'), {})
+        # What became free meanwhile is told to it all the same when it is back, and is not what its passes are about.
+        lease = self.acquire('--nodes', 'n1')
+        self.release(lease)
+        self.wait_free(lease)
+        self.ok('n3', 'install', '-o', lease['uid'], '/dev/null', '/var/tmp/of-nobody')
+        self.ok('n3', 'systemctl', 'start', 'noded')
+        self.wait_state('ready', 'n3')
 
     def forget(self, name):
         done = None
@@ -258,6 +181,80 @@ class Nodes(NodesCase):
             return done.returncode == 0
 
         self.wait(forgotten, 20, lambda: f'{name} is forgotten: {done}')
+
+
+# Its manager is executed anew and its bus restarted, again and again.
+DISTURB = 'while :; do systemctl daemon-reexec; sleep 0.3; systemctl restart dbus; sleep 0.3; done'
+# What a job leaves without a sandbox: a process of its own session, files, shared memory.
+LITTER = 'touch /tmp/of-$1 /var/tmp/of-$1 /dev/shm/of-$1; ipcmk -M 4096 >/dev/null; setsid sleep 1000 </dev/null >/dev/null 2>&1 &'
+
+
+class Killed(NodesCase):
+    """kill -9 of noded at any moment of acquire and release, in a machine whose systemd and bus are not left alone either."""
+    pool_options = ('--ready-timeout', '60s')
+
+    def setUp(self):
+        self.seed = int(os.environ.get('XCE_TEST_SEED') or random.randrange(1 << 32))
+        self.random = random.Random(self.seed)
+        print(f'XCE_TEST_SEED={self.seed} (the moments)', flush=True)
+        self.whole()
+        self.kills = 0
+
+    def kill_within(self, seconds):
+        time.sleep(self.random.random() * seconds)
+        # systemctl has no answer while its manager is executed anew.
+        pid = self.run_in('n1', 'pgrep', '-o', '-x', '-P', '1', 'noded').stdout.strip()
+        self.kills += bool(pid) and self.run_in('n1', 'kill', '-9', pid).returncode == 0
+
+    def while_killed(self, *words):
+        """leasectl, while noded is killed; asked again as long as n1 has not been looked through. What it printed."""
+        for _ in range(50):
+            asked = self.cluster.start_in('n1', 'leasectl', '--timeout', '60s', *words, stdout=-1, stderr=-1)
+            self.kill_within(0.3)
+            out, err = asked.communicate(timeout=90)
+            if asked.returncode == 0:
+                return out
+            self.assertRegex(err + out, 'node n1 is (unknown|lost)')
+            self.wait_state('ready', 'n1')
+        return self.fail(f'{words}: {err}')
+
+    def one(self):
+        lease = json.loads(self.while_killed('acquire', '--pool', 'main', '--nodes', 'n1', '--job', f'killed-{self.next_number()}', '--wait',
+                                             '--json'))
+        self.assertEqual((lease['state'], lease['members'][0]['proof']), ('active', 'ready'))
+        self.assertEqual(self.names(lease['uid'])[0], lease['name'], 'READY was said, so it has a name')
+        self.wait(lambda: self.run_in('n1', 'systemd-run', '-q', '--wait', '-p', f'User={lease["name"]}', '-p', 'KillMode=none', '--slice',
+                                      f'xce-{lease["uid"]}-{lease["epoch"]}.slice', 'sh', '-c', LITTER, 'sh', lease['uid']).returncode == 0,
+                  20, 'a job has run')
+        self.while_killed('release', '--lease', lease['lease'])
+        return lease
+
+    def test_during_acquire_and_release(self):
+        watcher = Watcher(self.cluster)
+        self.addCleanup(watcher.close)
+        kept = self.acquire('--nodes', 'n1')
+        self.hold(kept, 'n1')
+        pids = self.processes(kept['uid'])
+        disturb = self.cluster.start_in('n1', 'sh', '-c', DISTURB, stdout=-3, stderr=-3)
+        self.addCleanup(lambda: (disturb.kill(), disturb.wait()))
+        leases = []
+        while self.kills < lib.count(10, 200):
+            leases.append(self.one())
+            self.assertEqual(self.state(kept), 'active')
+        disturb.kill()
+        self.assertEqual((self.processes(kept['uid']), self.names(kept['uid'])[0]), (pids, kept['name']))
+        self.release(kept)
+        for lease in (kept, *leases):
+            self.wait_free(lease)
+        print(f'{self.kills} kills, {len(leases)} leases', flush=True)
+        self.wait_state('ready', 'n1')
+        for uid in {lease['uid'] for lease in leases}:
+            self.assertEqual(self.remains(uid), [])
+            self.assertIsNone(self.names(uid))
+        self.assertEqual(self.ok('n1', 'systemctl', 'list-units', '--all', '--plain', '--no-legend', 'xce-[0-9]*'), '')
+        self.assertEqual(self.ok('n1', 'systemctl', 'list-units', '--failed', '--plain', '--no-legend'), '')
+        self.wait(lambda: watcher.states(leases[-1]['lease'])[-1:] == ['free'], 10, 'the watcher saw the last end')
+        oracle.Lives(self, watcher.lines).check()
 
 
 lib.main()
