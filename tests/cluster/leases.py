@@ -103,6 +103,16 @@ class LeaseCase(lib.Case):
         done'''
         return self.run_in(host, 'sh', '-c', script, 'sh', uid).stdout.split()
 
+    def processes_between(self, first, last, host='n1'):
+        """The same for all uids from first to last: uid -> their files in /proc."""
+        script = r'''awk -v a="$1" -v b="$2" '/^State:/ {z = $2} /^(Uid|Gid|Groups):/ && z != "Z" && z != "X" {
+            for (i = 2; i <= NF; i++) if ($i >= a && $i <= b) print $i, FILENAME}' /proc/[0-9]*/task/[0-9]*/status 2>/dev/null'''
+        found = {}
+        for line in self.run_in(host, 'sh', '-c', script, 'sh', first, last).stdout.splitlines():
+            uid, file = line.split()
+            found.setdefault(int(uid), []).append(file)
+        return found
+
     def remains(self, uid, host='n1'):
         """Everything of uid that is left: processes, files, System V and POSIX IPC, keys, units."""
         files = self.run_in(host, 'find', '/tmp', '/var/tmp', '/dev/shm', '/dev/mqueue', '/run', '/var/spool', '/var/mail',

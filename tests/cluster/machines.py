@@ -238,6 +238,7 @@ class Cluster:
         self.children = {}  # host -> process that this one started it with
         self.issuing = {}  # environment in which certificates are made
         self.leased_settings = ''  # lines of leased.conf on every controller
+        self.noded_settings = ''  # lines of noded.conf on every node
 
     # ---- what there is ----
 
@@ -392,6 +393,8 @@ class Cluster:
             self._configure(upper, host, controllers)
         elif host == 'n1':
             units.insert(0, 'leased.service')
+        if host[0] == 'n':
+            write(f'{upper}/etc/xce/noded.conf.d/settings.conf', '[noded]\n' + self.noded_settings)
         for unit in units:
             if os.path.exists(f'{self.disk}/base/usr/lib/systemd/system/{unit}') and self._has_daemon(unit):
                 self._enable(upper, unit)
