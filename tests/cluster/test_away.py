@@ -47,9 +47,10 @@ class Away(LeaseCase):
 
     def test_stuck_is_replaced(self):
         """systemd's watchdog ends what hangs, and its successor serves."""
-        for unit in ('leased', 'noded'):
-            pid = self.ok('n1', 'systemctl', 'show', '-P', 'MainPID', unit)
+        pids = {unit: self.ok('n1', 'systemctl', 'show', '-P', 'MainPID', unit) for unit in ('leased', 'noded')}
+        for unit in pids:
             self.ok('n1', 'systemctl', 'kill', '--signal=STOP', '--kill-whom=main', unit)
+        for unit, pid in pids.items():
             self.wait(lambda: self.ok('n1', 'systemctl', 'show', '-P', 'MainPID', unit) not in ('0', pid), 90, f'{unit} is replaced')
         self.wait_ready()
         self.release(self.acquire())

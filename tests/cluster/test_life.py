@@ -126,8 +126,6 @@ class Run(LeaseCase):
         self.assertEqual(self.run_in('n1', 'leasectl', 'exec', '--job', 'j4', '--', '/no/such/program').returncode, 127)
         self.wait(lambda: self.run_in('n1', 'leasectl', 'show', '--job', 'j4').returncode == 3, 20, 'j4 holds nothing')
 
-
-class Service(LeaseCase):
     def test_history_steps_back(self):
         """The unit's filter of system calls lets the thread lower its own priority."""
         script = 'for t in /proc/$(systemctl show -P MainPID leased)/task/*; do echo $(cat $t/comm) $(cut -d" " -f19 $t/stat); done'
@@ -165,6 +163,7 @@ class GiveBack(LeaseCase):
         records = (f'/run/faillock/{lease["name"]}', f'/run/sudo/ts/{lease["uid"]}')
         self.ok('n1', 'sh', '-c', 'mkdir -p /run/faillock /run/sudo/ts && touch "$@"', 'sh', *records)
         self.release(lease, '--wait=clean')
+        self.assertEqual(self.names(lease['uid'])[0], lease['name'], 'it has a name until it is retired')
         attributes = self.ok('n1', '/usr/bin/python3', '-c', 'import os; print(os.getxattr("/tmp/let-in", "system.posix_acl_access"))')
         self.assertNotIn(str(lease['uid'].to_bytes(4, 'little'))[2:-1], attributes, 'nobody lets the uid in any more')
         self.assertEqual([r for r in records if self.run_in('n1', 'ls', r).returncode == 0], [])
@@ -172,7 +171,6 @@ class GiveBack(LeaseCase):
         # With them goes the session keyring of who had opened them.
         self.ok('n1', 'kill', pid)
         self.wait(lambda: not self.remains(lease['uid']), 10, lambda: f'nothing remains: {self.remains(lease["uid"])}')
-        self.assertEqual(self.names(lease['uid'])[0], lease['name'], 'it has a name until it is retired')
         self.wait_free(lease)
         self.assertIsNone(self.names(lease['uid']))
         self.wait(lambda: 'free' in watcher.states(lease['lease']), 10, 'the watcher sees it free')
