@@ -10,7 +10,8 @@
 #include "noded/noded_inside.h"
 #include "noded/reason.h"
 
-#define KILL_WAIT_MS 2000
+#define KILL_WAIT_MS       2000
+#define KILL_WAIT_AGAIN_MS 100 /* for what sweeps have waited for */
 
 /* look (thread) ─▶ judge ─▶ ask about accounts ─▶ end (thread) ─▶ report */
 struct pass {
@@ -159,6 +160,15 @@ static void ended(int r, void *arg)
     pass_finish(p);
 }
 
+/* A pass that waits for what a sweep could not end either would hold up all uids that are to be free. */
+static int64_t patience_ms(const struct pass *p)
+{
+    for (size_t i = 0; i < p->n_numbers; i++)
+        if (state_standing(p->n->state, p->numbers[i]) != STANDS_SWEPT)
+            return KILL_WAIT_MS;
+    return KILL_WAIT_AGAIN_MS;
+}
+
 static const struct look_fns end_look = {end_work, ended, pass_hung, pass_late};
 
 static void asked(struct noded *n, bool failed, const struct verdicts *found, void *arg)
@@ -188,7 +198,7 @@ static void asked(struct noded *n, bool failed, const struct verdicts *found, vo
         .uids = p->numbers,
         .n_uids = p->n_numbers,
         .remove = true,
-        .wait_ms = KILL_WAIT_MS,
+        .wait_ms = patience_ms(p),
     };
     p->looker->min = p->end.ids.min;
     p->looker->max = p->end.ids.max;

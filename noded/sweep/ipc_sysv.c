@@ -15,12 +15,17 @@
 struct ipc_kind {
     const char *file;
     enum reason reason;
-    int (*remove)(int id);
+    int (*remove)(int id); /* 0 it is gone; else not (yet) */
 };
 
+/* It goes with the last process that has it attached. */
 static int shm_remove(int id)
 {
-    return shmctl(id, IPC_RMID, NULL);
+    struct shmid_ds now;
+
+    if (shmctl(id, IPC_RMID, NULL) < 0)
+        return -1;
+    return shmctl(id, IPC_STAT, &now) == 0 && now.shm_perm.mode & SHM_DEST;
 }
 
 static int sem_remove(int id)

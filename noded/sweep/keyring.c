@@ -290,7 +290,7 @@ static void report(struct sweep *sweep, const struct holders *h)
  * nothing is made: the kernel's collector, however slow, comes to an end of it. */
 static int holders_end(struct sweep *sweep, struct holders *h)
 {
-    int64_t deadline_ms = clock_mono_ms() + sweep->wait_ms;
+    int64_t deadline_ms = clock_mono_ms() + sweep_patience_ms(sweep, REASON_KEYRING);
     int r;
 
     for (int64_t wait_ms = AGAIN_MS;; wait_ms *= 2) {
@@ -308,8 +308,11 @@ void sweep_keyrings(struct sweep *sweep)
     struct holders holders = {0};
     int r = holders_look(sweep, &holders);
 
-    if (r == 0 && holders.n && sweep->remove)
+    if (r == 0 && holders.n && sweep->remove) {
         r = holders_end(sweep, &holders);
+        if (holders.n)
+            sweep_waited_in_vain(sweep, REASON_KEYRING);
+    }
     report(sweep, &holders);
     if (r < 0)
         sweep_failed(sweep, "keyrings", r);

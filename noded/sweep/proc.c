@@ -227,19 +227,18 @@ static void process_end(struct proc_walk *w, pid_t pid)
     if (pid == 1 || pid == getpid())
         return;
     fd = pidfd_open(pid, 0);
-    if (fd < 0) {
-        if (errno != ESRCH)
-            sweep_failed(w->sweep, "pidfd_open", errno);
+    if (fd < 0 && errno != ESRCH) {
+        sweep_failed(w->sweep, "pidfd_open", errno);
         return;
     }
-    if (quiet_bears(w, pid, &uid) > BEARS_NOT && pidfd_send_signal(fd, SIGKILL, NULL, 0) == 0) {
-        sweep_removed(w->sweep);
-        if (w->n_waiting < WAITING_MAX) {
-            w->waiting[w->n_waiting++] = (struct waiting){fd, pid, uid};
-            return;
-        }
+    if (fd >= 0 && quiet_bears(w, pid, &uid) > BEARS_NOT &&
+        pidfd_send_signal(fd, SIGKILL, NULL, 0) == 0 && w->n_waiting < WAITING_MAX) {
+        w->waiting[w->n_waiting++] = (struct waiting){fd, pid, uid};
+        return;
     }
-    (void)close(fd);
+    sweep_removed(w->sweep); /* it has gone meanwhile, or is about to: the next round tells */
+    if (fd >= 0)
+        (void)close(fd);
 }
 
 static void process_look(struct proc_walk *w, pid_t pid)
@@ -280,7 +279,7 @@ static void borrowers_end(struct proc_walk *w)
 
 static void waiting_end(struct proc_walk *w)
 {
-    int64_t deadline_ms = clock_mono_ms() + w->sweep->wait_ms;
+    int64_t deadline_ms = clock_mono_ms() + sweep_patience_ms(w->sweep, REASON_PROCESS);
 
     for (size_t i = 0; i < w->n_waiting; i++) {
         struct pollfd p = {.fd = w->waiting[i].fd, .events = POLLIN};
@@ -290,8 +289,9 @@ static void waiting_end(struct proc_walk *w)
             r = poll(&p, 1, left > 0 ? (int)left : 0);
         while (r < 0 && errno == EINTR);
         if (r == 0)
-            sweep_found(w->sweep, w->waiting[i].uid, REASON_PROCESS_UNKILLABLE,
-                        "pid %d does not end", w->waiting[i].pid);
+            sweep_unkillable(w->sweep, w->waiting[i].uid, w->waiting[i].pid);
+        else
+            sweep_removed(w->sweep);
         (void)close(w->waiting[i].fd);
     }
 }

@@ -25,15 +25,17 @@ static int slice_populated(int events_fd)
     return strstr(text, "populated 1") != NULL;
 }
 
-static void slice_wait(int dir_fd, int64_t deadline_ms)
+static void slice_wait(struct sweep *sweep, int dir_fd, int64_t deadline_ms)
 {
     auto_close int fd = openat(dir_fd, "cgroup.events", O_RDONLY | O_CLOEXEC);
 
     while (fd >= 0 && slice_populated(fd) == 1) {
         struct pollfd p = {.fd = fd, .events = POLLPRI};
         int64_t left = deadline_ms - clock_mono_ms();
-        if (left <= 0 || poll(&p, 1, (int)left) <= 0)
+        if (left <= 0 || poll(&p, 1, (int)left) <= 0) {
+            sweep_waited_in_vain(sweep, REASON_PROCESS);
             return;
+        }
     }
 }
 
@@ -70,7 +72,7 @@ void sweep_slices(struct sweep *sweep)
             if (fd < 0 || !sweep_wants(sweep, sweep->uids[i]))
                 continue;
             if (waiting)
-                slice_wait(fd, deadline_ms);
+                slice_wait(sweep, fd, deadline_ms);
             else if (slice_kill(fd) == 0)
                 sweep_removed(sweep);
         }

@@ -1,5 +1,6 @@
 #include "noded/sweep/sweep.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,6 +15,8 @@
  * that comes back as often as that is being made faster than we remove it. */
 #define ROUNDS_MAX 8
 #define TURNS_MAX  3
+/* For the end of what may be as stuck as that which was waited for in full already. */
+#define IMPATIENT_MS 100
 
 bool sweep_list_has(uint32_t id, void *list)
 {
@@ -49,7 +52,7 @@ static struct sweep_finding *finding_add(struct sweep *s)
     return &s->findings[s->n_findings++];
 }
 
-static struct sweep_finding *finding_get(const struct sweep *s, uint32_t uid, enum reason reason)
+static struct sweep_finding *finding_get(struct sweep *s, uint32_t uid, enum reason reason)
 {
     /* Backwards: a walk meets the same uid many times in a row. */
     for (size_t i = s->n_findings; i-- > 0;)
@@ -89,6 +92,30 @@ void sweep_failed(struct sweep *s, const char *what, int error)
 void sweep_removed(struct sweep *s)
 {
     s->n_removed++;
+}
+
+int64_t sweep_patience_ms(const struct sweep *s, enum reason reason)
+{
+    bool slow = s->slow >> reason & 1;
+
+    return slow && s->wait_ms > IMPATIENT_MS ? IMPATIENT_MS : s->wait_ms;
+}
+
+void sweep_waited_in_vain(struct sweep *s, enum reason reason)
+{
+    static_assert(N_REASONS <= 64, "a bit for each");
+    s->slow |= UINT64_C(1) << reason;
+}
+
+void sweep_unkillable(struct sweep *s, uint32_t uid, int pid)
+{
+    struct sweep_finding *finding = finding_get(s, uid, REASON_PROCESS);
+
+    sweep_waited_in_vain(s, REASON_PROCESS);
+    if (finding) {
+        finding->reason = REASON_PROCESS_UNKILLABLE;
+        (void)snprintf(finding->detail, sizeof(finding->detail), "pid %d does not end", pid);
+    }
 }
 
 /* ---- how far it is ---- */
@@ -168,6 +195,15 @@ static void stage_settle(struct sweep *s, unsigned stage)
     }
 }
 
+/* More than what was killed and does not end: that makes nothing any more, and its uid is dirty anyway. */
+static bool runs_since(const struct sweep *s, size_t mark)
+{
+    for (size_t i = mark; i < s->n_findings; i++)
+        if (s->findings[i].reason != REASON_PROCESS_UNKILLABLE)
+            return true;
+    return s->overflow;
+}
+
 /* Whether something runs that came after the first look: it may have made files behind the walk. Nothing is killed before it
  * has been looked for, or it would be gone unseen. What is found stays in the findings. */
 static bool runs_again(struct sweep *s)
@@ -178,7 +214,7 @@ static bool runs_again(struct sweep *s)
     round_run(s, SWEEP_RUNNING);
     s->remove = true;
     round_run(s, SWEEP_RUNNING);
-    return found_since(s, mark);
+    return runs_since(s, mark);
 }
 
 /* Processes make files and may come out of nowhere while files are walked, so the last look is at what runs: only if that

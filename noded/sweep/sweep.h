@@ -103,6 +103,7 @@ struct sweep {
     bool overflow; /* more than SWEEP_FINDINGS_MAX: every uid counts as found */
     /* Of all rounds. */
     uint64_t n_removed;
+    uint64_t slow; /* bits by reason: was waited for in vain */
     /* Before this round. */
     uint64_t n_removed_before;
     size_t n_found_before;
@@ -144,6 +145,11 @@ static inline void sweep_step(struct sweep *sweep)
 }
 /* Something has been removed. */
 void sweep_removed(struct sweep *sweep);
+/* A process was killed and does not end: says so in place of REASON_PROCESS. */
+void sweep_unkillable(struct sweep *sweep, uint32_t uid, int pid);
+/* How long to wait for what was told to end; and that it did not in that time: nothing of that sort is given as long again. */
+int64_t sweep_patience_ms(const struct sweep *sweep, enum reason reason);
+void sweep_waited_in_vain(struct sweep *sweep, enum reason reason);
 /* Whether something was found and removed in this round: there will be another, and what is costly to find may be left to that. */
 bool sweep_goes_on(const struct sweep *sweep);
 

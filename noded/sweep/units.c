@@ -18,7 +18,9 @@ static void unit_look(uint32_t uid, const char *unit, bool failed, void *arg)
         sweep_found(sweep, uid, reason, "%s", unit);
         return;
     }
-    r = units->stop(unit, sweep->wait_ms, units->arg);
+    r = units->stop(unit, sweep_patience_ms(sweep, REASON_UNIT), units->arg);
+    if (r == -ETIMEDOUT)
+        sweep_waited_in_vain(sweep, REASON_UNIT);
     if (r < 0) {
         sweep_found(sweep, uid, reason, "%s: %s", unit, err_text(r));
         return;

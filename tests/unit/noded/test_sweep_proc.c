@@ -543,6 +543,28 @@ static void proc_traced_is_killed(void **state)
     assert_int_equal(kill(pid, 0), -1);
 }
 
+/* A tracer can hold at its end whom nobody can kill a second time. */
+static void proc_that_does_not_end_is_waited_for_once(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    pid_t pid = fixture_plant(become_all, f->uids[0]);
+    const struct sweep_finding *finding;
+    int64_t began_ms = clock_mono_ms();
+
+    assert_int_equal(ptrace(PTRACE_SEIZE, pid, NULL, (void *)PTRACE_O_TRACEEXIT), 0);
+    f->sweep.wait_ms = 1000;
+    sweep_run(&f->sweep, SWEEP_RUNNING | SWEEP_LYING);
+    assert_in_range(clock_mono_ms() - began_ms, 1000, 5000);
+    finding = sweep_verdict(&f->sweep, f->uids[0]);
+    assert_non_null(finding);
+    assert_int_equal(finding->reason, REASON_PROCESS_UNKILLABLE);
+    assert_int_equal(waitpid(pid, NULL, __WALL), pid);
+    assert_int_equal(ptrace(PTRACE_CONT, pid, NULL, NULL), 0);
+    assert_int_equal(fixture_reap(pid), SIGKILL);
+    sweep_it(f);
+    fixture_assert_clean(f);
+}
+
 static void proc_unreadable_is_dirty(void **state)
 {
     struct fixture *f = fixture_get(state);
@@ -627,6 +649,7 @@ int main(void)
         SWEEP_TEST(proc_uid_is_in_hand_from_the_question_on),
         SWEEP_TEST(proc_file_server_at_work_lives_on),
         SWEEP_TEST(proc_traced_is_killed),
+        SWEEP_TEST(proc_that_does_not_end_is_waited_for_once),
         SWEEP_TEST(proc_unreadable_is_dirty),
         cmocka_unit_test(proc_status_accepts_and_rejects),
         cmocka_unit_test(proc_status_groups_come_in_order),
