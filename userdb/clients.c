@@ -11,6 +11,8 @@
 
 #define READ_BYTES 4096
 #define PIECES     16 /* of work in one turn */
+/* What the kernel keeps for who does not read is charged to us: all places together stay well below MemoryMax. */
+#define SEND_BYTES 16384
 
 void clients_init(struct clients *clients)
 {
@@ -49,7 +51,8 @@ static int by_uid(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* All places are taken: by whom most of them. */
+/* All places are taken: by whom most of them. Of those who have equally many, the highest: who has a range of uids of his own
+ * (subuid) comes as another each time, and root and the system's users stand before people, who stand before such ranges. */
 static uid_t greediest(const struct clients *clients)
 {
     uid_t uids[CLIENTS_MAX], ret = 0;
@@ -60,7 +63,7 @@ static uid_t greediest(const struct clients *clients)
     qsort(uids, CLIENTS_MAX, sizeof(uids[0]), by_uid);
     for (size_t i = 0; i < CLIENTS_MAX; i++) {
         n = i > 0 && uids[i] == uids[i - 1] ? n + 1 : 1;
-        if (n > most) {
+        if (n >= most) {
             most = n;
             ret = uids[i];
         }
@@ -90,11 +93,13 @@ static void make_room(struct clients *clients)
 void clients_add(struct clients *clients, int fd, uid_t uid, int64_t now_ms)
 {
     struct client *client = clients->all;
+    int bytes = SEND_BYTES;
 
     if (clients->n == CLIENTS_MAX)
         make_room(clients);
     while (client->fd >= 0)
         client++;
+    (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
     client->fd = fd;
     client->uid = uid;
     session_init(&client->session);

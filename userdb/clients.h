@@ -1,7 +1,7 @@
 /* Those who are connected, and which of them has to go when there is no place for another.
  *
  * Nobody can hold the others up: who makes no progress for CLIENTS_IDLE_MS is cut, and with all places taken it is one of the
- * user who has most of them, the one that has been quiet longest. One thread. */
+ * user who has most of them (of several, the one of the highest uid), the one that has been quiet longest. One thread. */
 #ifndef XCE_USERDB_CLIENTS_H
 #define XCE_USERDB_CLIENTS_H
 

@@ -1,4 +1,5 @@
 /* Who has to go when there is no place, and when nothing moves. */
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -125,6 +126,22 @@ static void clients_of_the_greediest_go_first_the_quietest_of_them(void **state)
     assert_true(hear(crowd, root));
 }
 
+/* As a user does who has a range of uids of his own. */
+static void clients_of_many_uids_do_not_drive_out_root(void **state)
+{
+    struct crowd *crowd = *state;
+    unsigned root = come(crowd, 0, 1), alice = come(crowd, 1001, 1);
+
+    for (uid_t i = 0; i < 2 * CLIENTS_MAX; i++)
+        (void)come(crowd, 100000 + i, 2);
+    assert_int_equal(crowd->clients.n, CLIENTS_MAX);
+    say(crowd, root, CALL, sizeof(CALL));
+    say(crowd, alice, CALL, sizeof(CALL));
+    all_turn(crowd, 3);
+    assert_true(hear(crowd, root));
+    assert_true(hear(crowd, alice));
+}
+
 static void clients_that_do_not_move_are_cut(void **state)
 {
     struct crowd *crowd = *state;
@@ -152,6 +169,7 @@ static void clients_that_do_not_read_are_not_read(void **state)
     unsigned deaf = come(crowd, 1, 0), other = come(crowd, 1, 0);
     struct client *client = &crowd->clients.all[0];
     bool full = false;
+    int unread;
 
     for (unsigned i = 0; i < 100000 && !full; i++) {
         (void)send(crowd->ends[deaf], CALL, sizeof(CALL), MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -161,6 +179,8 @@ static void clients_that_do_not_read_are_not_read(void **state)
     assert_true(full);
     assert_true(client->session.in.len <= 2 * SESSION_CALL_MAX);
     assert_true(client->session.out.len <= SESSION_OUT_MAX);
+    assert_int_equal(ioctl(crowd->ends[deaf], FIONREAD, &unread), 0);
+    assert_in_range(unread, 1, 32768); /* the kernel has as much at most; it counts as ours */
     say(crowd, other, CALL, sizeof(CALL));
     all_turn(crowd, 200000);
     assert_true(hear(crowd, other));
@@ -175,6 +195,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CLIENTS_TEST(clients_are_answered_and_leave),
         CLIENTS_TEST(clients_of_the_greediest_go_first_the_quietest_of_them),
+        CLIENTS_TEST(clients_of_many_uids_do_not_drive_out_root),
         CLIENTS_TEST(clients_that_do_not_move_are_cut),
         CLIENTS_TEST(clients_that_do_not_read_are_not_read),
     };
