@@ -202,6 +202,7 @@ struct scope {
     const struct check_conf *conf;
     const struct map *map;
     bool certain; /* the map has all that there are */
+    int64_t beat_ms;
     char prefix[NAME_PREFIX_MAX + 1];
 };
 
@@ -214,6 +215,7 @@ static struct scope scope_of(const struct check_conf *conf, const struct map *ma
         return scope;
     map_status(map, &status);
     scope.certain = status.synced;
+    scope.beat_ms = (int64_t)status.beat_boot_ms;
     memcpy(scope.prefix, status.prefix, sizeof(scope.prefix));
     return scope;
 }
@@ -253,7 +255,7 @@ static enum check refused_by_map(int r)
     return r == MAP_FOREIGN || r == MAP_ABSENT ? CHECK_NO_LEASE : CHECK_DAMAGED;
 }
 
-enum check check_decide(const struct check_conf *conf, const struct map *map,
+enum check check_decide(const struct check_conf *conf, const struct map *map, int64_t now_ms,
                         const struct check_who *who, struct map_entry *ret_entry)
 {
     const struct reading reading = read_name(who->user);
@@ -275,7 +277,9 @@ enum check check_decide(const struct check_conf *conf, const struct map *map,
         return CHECK_NOT_READY;
     if (who->known && who->uid != ret_entry->record.uid)
         return CHECK_OTHER_ACCOUNT;
-    return service_listed(conf->services, who->service) ? CHECK_ALLOWED : CHECK_SERVICE;
+    if (!service_listed(conf->services, who->service))
+        return CHECK_SERVICE;
+    return now_ms - scope.beat_ms <= CHECK_ALIVE_MS ? CHECK_ALLOWED : CHECK_STALE;
 }
 
 const char *check_text(enum check verdict)
@@ -291,6 +295,7 @@ const char *check_text(enum check verdict)
         [CHECK_NOT_READY] = "this machine is not ready for its lease yet",
         [CHECK_OTHER_ACCOUNT] = "this machine has an account of that name with another uid",
         [CHECK_SERVICE] = "leases do not come in by this service",
+        [CHECK_STALE] = "noded, which would have to end it, has not been alive for a minute",
     };
 
     return texts[verdict];

@@ -17,8 +17,8 @@
  *
  * Who comes in
  *   The one name of a lease that is *here* (map_here) and for which this machine has said READY, for a service of the list,
- *   if the machine's account of that name, should it have one, is that uid. Nobody else: not under the number, an earlier
- *   epoch, another account of the same uid. Without a map, nobody. */
+ *   if the machine's account of that name, should it have one, is that uid, and while noded lives. Nobody else: not under the
+ *   number, an earlier epoch, another account of the same uid. Without a map, nobody. */
 #ifndef XCE_PAM_CHECK_H
 #define XCE_PAM_CHECK_H
 
@@ -27,6 +27,9 @@
 
 #include "map/name.h"
 #include "map/read.h"
+
+/* noded says about once a second that it lives; whom a dead one has let in nobody would end. ms */
+#define CHECK_ALIVE_MS 60000
 
 struct check_span {
     uint32_t first, last;
@@ -57,6 +60,7 @@ enum check {
     CHECK_NOT_READY,
     CHECK_OTHER_ACCOUNT,
     CHECK_SERVICE,
+    CHECK_STALE,
 };
 
 /* The defaults of the arguments. */
@@ -69,8 +73,9 @@ bool check_argument(struct check_conf *conf, const char *argument);
 /* Whether the map has to be asked at all; false: CHECK_FOREIGN, whatever it says. */
 bool check_concerns(const struct check_who *who);
 
-/* The verdict. map: NULL if there is none that can be used. ret_entry is set with CHECK_ALLOWED, scratch otherwise. */
-enum check check_decide(const struct check_conf *conf, const struct map *map,
+/* The verdict. map: NULL if there is none that can be used. now_ms: CLOCK_BOOTTIME. ret_entry is set with CHECK_ALLOWED,
+ * scratch otherwise. */
+enum check check_decide(const struct check_conf *conf, const struct map *map, int64_t now_ms,
                         const struct check_who *who, struct map_entry *ret_entry);
 
 /* Why not, for the log. */

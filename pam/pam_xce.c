@@ -6,6 +6,7 @@
 #include <security/pam_modutil.h>
 #include <string.h>
 #include <syslog.h>
+#include <time.h>
 
 #include "map/file.h"
 #include "map/read.h"
@@ -73,6 +74,14 @@ static int open_map(struct map *ret, const char **ret_why)
     return r;
 }
 
+static int64_t boot_ms(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_BOOTTIME, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
 static void decide(struct call *c)
 {
     struct map map = {0};
@@ -83,7 +92,7 @@ static void decide(struct call *c)
         return;
     }
     there = open_map(&map, &c->why) == 0;
-    c->verdict = check_decide(&c->conf, there ? &map : NULL, &c->who, &c->entry);
+    c->verdict = check_decide(&c->conf, there ? &map : NULL, boot_ms(), &c->who, &c->entry);
     map_close(&map);
 }
 

@@ -5,7 +5,7 @@
 #include "pam/check.h"
 #include "tests/fuzz/map_image.h"
 
-enum { NO_MAP = 1, SYNCED = 2, HAS_ACCOUNT = 4, ITS_UID = 8 };
+enum { NO_MAP = 1, SYNCED = 2, HAS_ACCOUNT = 4, ITS_UID = 8, DEAD = 16 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -57,14 +57,15 @@ static void decide(const struct check_conf *conf, unsigned options, const struct
 {
     const struct map map = {image(options & SYNCED), IMAGE_BYTES};
     struct map_entry entry;
-    enum check verdict = check_decide(conf, options & NO_MAP ? NULL : &map, who, &entry);
+    enum check verdict = check_decide(conf, options & NO_MAP ? NULL : &map,
+                                      options & DEAD ? CHECK_ALIVE_MS + 1 : 0, who, &entry);
 
     must(check_text(verdict) != NULL);
     if (!check_concerns(who))
         must(verdict == CHECK_FOREIGN);
     if (verdict != CHECK_ALLOWED)
         return;
-    must(!(options & NO_MAP) && strcmp(who->user, "xce-1w00000-1") == 0);
+    must(!(options & (NO_MAP | DEAD)) && strcmp(who->user, "xce-1w00000-1") == 0);
     must(entry.record.uid == IMAGE_BASE && (!who->known || who->uid == IMAGE_BASE));
     must(strstr(conf->services, who->service) != NULL && who->service[0] != '\0');
 }

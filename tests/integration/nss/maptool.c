@@ -1,11 +1,12 @@
 /* A writer of the uid map that does as it is told: commands on stdin, "ok" or "error: ..." for each on stdout. Ends with
  * its input; the map stays.
  *
- *   shape FIRST LAST [FIRST LAST]...   set UID EPOCH [GID]...   retire UID EPOCH   fill FIRST N   beat
- *   lease UID EPOCH STATE FLAGS   synced 0|1 */
+ *   shape FIRST LAST [FIRST LAST]...   set UID EPOCH [GID]...   retire UID EPOCH   fill FIRST N
+ *   lease UID EPOCH STATE FLAGS   synced 0|1   beat MS (noded was alive so long ago) */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "tests/lib/map_fixture.h"
 
@@ -62,6 +63,14 @@ static int fill(struct map_writer *w, const uint32_t *n)
     return r;
 }
 
+static uint64_t boot_ms(void)
+{
+    struct timespec now;
+
+    (void)clock_gettime(CLOCK_BOOTTIME, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
 static int run(struct map_writer *w, char *line)
 {
     uint32_t n[MAX_NUMBERS] = {0};
@@ -82,7 +91,9 @@ static int run(struct map_writer *w, char *line)
         return fill(w, n);
     if (strncmp(line, "retire ", 7) == 0 && count == 2)
         return map_writer_retire(w, n[0], n[1], 1);
-    return strncmp(line, "beat", 4) == 0 ? map_writer_beat(w, 1, 1) : -1;
+    if (strncmp(line, "beat ", 5) == 0 && count == 1)
+        return map_writer_beat(w, boot_ms() - n[0], 1);
+    return -1;
 }
 
 int main(int argc, char *argv[])

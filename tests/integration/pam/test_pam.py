@@ -45,6 +45,7 @@ class Pam(unittest.TestCase):
         self.addCleanup(self.clean)
         self.writer.do('shape', BASE, LAST)
         self.writer.do('synced', 1)
+        self.writer.do('beat', 0)
         self.lease()
         self.service('other', [f'{f} required pam_deny.so' for f in FACILITIES])
         # As the others are, when ours has nothing to say.
@@ -102,6 +103,12 @@ class Pam(unittest.TestCase):
         uid = BASE + 77
         self.assertEqual(said.split('\n'), ['account 0', 'open 0', f'XCE_LEASE={uid << 16 | 4711}', f'XCE_UID={uid}', f'XCE_GID={uid}',
                                             'XCE_EPOCH=4711', f'XCE_NAME={name}', ''])
+
+    def test_nobody_comes_in_under_a_dead_noded(self):
+        self.writer.do('beat', 55000)
+        self.assertEqual(self.codes('xce', NAME, 'account', 'open'), [SUCCESS] * 2)
+        self.writer.do('beat', 61000)
+        self.refused()
 
     def test_every_other_service_refuses_it(self):
         self.assertEqual(self.codes('open', NAME), REFUSED)
@@ -344,7 +351,7 @@ class Pam(unittest.TestCase):
             'pam_get_data', 'pam_get_item', 'pam_get_user', 'pam_modutil_getpwnam', 'pam_prompt', 'pam_putenv', 'pam_set_data',
             'pam_syslog', '__errno_location', '__stack_chk_fail', 'close', 'open', 'open64', 'fstat', 'fstat64', 'lstat', 'lstat64',
             'mmap', 'mmap64', 'munmap', 'memcmp', 'memcpy', '__memcpy_chk', 'strchr', 'strcmp', 'strcspn', 'strlen', 'strncmp',
-            'strnlen', '__cxa_finalize', '__gmon_start__', '_ITM_deregisterTMCloneTable', '_ITM_registerTMCloneTable'})
+            'strnlen', 'clock_gettime', '__cxa_finalize', '__gmon_start__', '_ITM_deregisterTMCloneTable', '_ITM_registerTMCloneTable'})
         text = run('readelf', '-ldW', MODULE).stdout
         self.assertNotIn('TLS', text)
         self.assertEqual(set(re.findall(r'NEEDED.*\[(.*)\]', text)), {'libpam.so.0', 'libc.so.6'})

@@ -25,6 +25,7 @@ struct fixture {
     struct map map;
     struct check_conf conf;
     struct map_entry entry;
+    int64_t now_ms;
 };
 
 /* A map of N uids in which BASE has the lease xce-1w00000-3, here and ready, and noded has caught up. */
@@ -67,7 +68,8 @@ static enum check ask_map(struct fixture *f, const struct map *map, const char *
 {
     const struct check_who who = {.user = user, .service = service, .known = uid != 0, .uid = uid};
 
-    return check_concerns(&who) ? check_decide(&f->conf, map, &who, &f->entry) : CHECK_FOREIGN;
+    return check_concerns(&who) ? check_decide(&f->conf, map, f->now_ms, &who, &f->entry)
+                                : CHECK_FOREIGN;
 }
 
 static enum check ask(struct fixture *f, const char *user, uint32_t uid)
@@ -107,6 +109,23 @@ static void check_lease_comes_in_only_while_it_is_here_and_ready(void **state)
     }
     assert_int_equal(map_writer_retire(f->disk.writer, BASE, 12, 99), 0);
     assert_int_equal(ask(f, "xce-1w00000-c", 0), CHECK_NO_LEASE);
+}
+
+/* Nobody would end what came in then. */
+static void check_lease_comes_in_only_while_noded_lives(void **state)
+{
+    struct fixture *f = *state;
+
+    set(f, 3, XCE_MAP_ACTIVE, READY);
+    assert_int_equal(map_writer_beat(f->disk.writer, 1000000, 1), MAP_SAME);
+    f->now_ms = 999999; /* it has beaten while we asked what time it is */
+    assert_int_equal(ask(f, "xce-1w00000-3", 0), CHECK_ALLOWED);
+    f->now_ms = 1000000 + CHECK_ALIVE_MS;
+    assert_int_equal(ask(f, "xce-1w00000-3", 0), CHECK_ALLOWED);
+    f->now_ms++;
+    assert_int_equal(ask(f, "xce-1w00000-3", 0), CHECK_STALE);
+    assert_int_equal(ask(f, "xce-1w00000-4", 0), CHECK_NO_LEASE);
+    assert_int_equal(ask(f, "alice", 0), CHECK_FOREIGN);
 }
 
 static void check_verdict_comes_with_the_lease(void **state)
@@ -410,6 +429,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CHECK_TEST(check_lease_comes_in_only_while_it_is_here_and_ready),
+        CHECK_TEST(check_lease_comes_in_only_while_noded_lives),
         CHECK_TEST(check_verdict_comes_with_the_lease),
         CHECK_TEST(check_only_its_own_name_comes_in),
         CHECK_TEST(check_services_are_a_list),
