@@ -103,11 +103,13 @@ struct xce_overlap {
     struct xce_range range; /* last 0: whether anybody has one is not known there */
     const char *what;       /* who; or why it is not known */
     const char *node;       /* where */
-    const char *replica;    /* if node is "": on the machine of this one; "", too: of the one that was asked */
+    const char *
+        replica; /* if node is "": on the machine of this one; "", too: of the one that was asked */
 };
 
 struct xce_overlaps {
-    const struct xce_overlap *items; /* of each machine at most one, and not of all where there are many */
+    const struct xce_overlap
+        *items; /* of each machine at most one, and not of all where there are many */
     size_t n;
 };
 
