@@ -16,10 +16,12 @@
 /* The file is a row of batches. Numbers are in the machine's order; the file stays on its machine.
  *   0  u32 magic    4  u32 number of entries    8  u64 serial, from 1 on, +1 each
  *  16  u32 CRC-32C of bytes 0..15 and the entries    20  u32 zero
- *  24  entries: u32 uid, u32 epoch, u32 flags (1 = closed) */
+ *  24  entries: u32 uid, u32 epoch, u32 flags (1 = closed, 2 = swept) */
 #define BATCH_MAGIC       0x68637065u
 #define BATCH_HEAD        24u
 #define ENTRY_LEN         12u
+#define FLAG_CLOSED       1u
+#define FLAG_SWEPT        2u
 #define BATCH_ENTRIES_MAX 65536u
 #define FILE_MAX          (256u << 20)
 #define GROWN_MIN         (64u << 10)
@@ -60,7 +62,9 @@ static void batch_tell(const uint8_t *entries, uint32_t n, epochs_entry_fn entry
     for (uint32_t i = 0; i < n; i++) {
         uint32_t words[3];
         memcpy(words, entries + (size_t)i * ENTRY_LEN, sizeof(words));
-        entry(&(struct epoch_entry){words[0], words[1], words[2] & 1}, arg);
+        entry(&(struct epoch_entry){words[0], words[1], words[2] & FLAG_CLOSED,
+                                    words[2] & FLAG_SWEPT},
+              arg);
     }
 }
 
@@ -156,7 +160,8 @@ static uint8_t *batches_pack(const struct epoch_entry *entries, size_t n, uint64
         head.n = (uint32_t)(n - done < BATCH_ENTRIES_MAX ? n - done : BATCH_ENTRIES_MAX);
         for (uint32_t i = 0; i < head.n; i++) {
             const struct epoch_entry *e = &entries[done + i];
-            uint32_t words[3] = {e->uid, e->epoch, e->closed};
+            uint32_t words[3] = {e->uid, e->epoch,
+                                 (e->closed ? FLAG_CLOSED : 0) | (e->swept ? FLAG_SWEPT : 0)};
             memcpy(bytes + at + BATCH_HEAD + (size_t)i * ENTRY_LEN, words, sizeof(words));
         }
         memcpy(bytes + at, &head, BATCH_HEAD);

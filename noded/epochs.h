@@ -1,5 +1,5 @@
-/* The highest epoch seen of each uid, and whether admission for it is closed, on disk (I3): what a node must not forget over
- * a restart or a reboot. A journal of batches in one file, rewritten when it has grown.
+/* The highest epoch seen of each uid, whether admission for it is closed, and whether it has been swept since, on disk (I3):
+ * what a node must not forget over a restart or a reboot. A journal of batches in one file, rewritten when it has grown.
  *
  * Keeps nothing in memory: who opens it is told every entry once, and gives all of them for a rewrite. What was not
  * acknowledged (a torn batch at the end, after a crash) is cut off; damage before that is an error that names the way
@@ -18,6 +18,7 @@ struct epochs;
 struct epoch_entry {
     uint32_t uid, epoch;
     bool closed;
+    bool swept; /* after it was closed, and nothing was found since */
 };
 
 typedef void (*epochs_entry_fn)(const struct epoch_entry *entry, void *arg);

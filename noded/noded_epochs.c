@@ -17,7 +17,8 @@ struct persist {
 
 static void recall(const struct epoch_entry *entry, void *arg)
 {
-    state_recall_epoch(arg, &(struct state_epoch){entry->uid, entry->epoch, entry->closed});
+    state_recall_epoch(
+        arg, &(struct state_epoch){entry->uid, entry->epoch, entry->closed, entry->swept});
 }
 
 int noded_epochs_start(struct noded *n, bool *ret_torn)
@@ -41,6 +42,11 @@ void noded_epochs_say(struct noded *n)
     log_notice(LOG_FIELDS(.node = n->node),
                "a backup was restored: telling leased %zu epochs that were seen here", n_epochs);
     session_epochs(n->session, epochs, n_epochs);
+}
+
+static struct epoch_entry entry_of(const struct state_epoch *e)
+{
+    return (struct epoch_entry){e->uid, e->epoch, e->closed, e->swept};
 }
 
 static void work(void *arg)
@@ -82,9 +88,8 @@ void noded_op_persist(const struct state_epoch *entries, size_t n_entries, void 
         all = state_epochs(n->state, &n_all);
     p->entries = mem_must_calloc(n_all + n_entries, sizeof(*p->entries));
     for (size_t i = 0; i < n_all; i++)
-        p->entries[p->n_entries++] = (struct epoch_entry){all[i].uid, all[i].epoch, all[i].closed};
+        p->entries[p->n_entries++] = entry_of(&all[i]);
     for (size_t i = 0; i < n_entries; i++)
-        p->entries[p->n_entries++] = (struct epoch_entry){entries[i].uid, entries[i].epoch,
-                                                          entries[i].closed};
+        p->entries[p->n_entries++] = entry_of(&entries[i]);
     noded_offload(n, work, done, p);
 }

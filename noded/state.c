@@ -66,6 +66,15 @@ void state_recall_epoch(struct state *state, const struct state_epoch *entry)
     seen->on_disk = true;
     seen->closed = seen->closed || entry->closed;
     seen->closed_on_disk = seen->closed;
+    seen->swept = seen->swept_on_disk = entry->swept;
+}
+
+/* Of this epoch nothing is known yet. */
+static void seen_begin(struct seen *seen, uint32_t epoch)
+{
+    seen->epoch = epoch;
+    seen->closed = seen->on_disk = seen->closed_on_disk = false;
+    seen->swept = seen->swept_on_disk = false;
 }
 
 static struct slot *slot_new(struct seen *seen, const struct state_lease *lease)
@@ -93,8 +102,7 @@ void state_recall_lease(struct state *state, const struct state_lease *lease, bo
     if (lease->epoch < seen->epoch || seen->slot)
         return;
     if (lease->epoch > seen->epoch)
-        seen->closed = seen->on_disk = seen->closed_on_disk = false;
-    seen->epoch = lease->epoch;
+        seen_begin(seen, lease->epoch);
     seen->closed = seen->closed || closed;
     slot = slot_new(seen, lease);
     slot->written = true;
@@ -127,8 +135,7 @@ void state_begin_anew(struct state *state, uint64_t revision)
         if (seen->slot)
             state->ops.map_retire(seen->uid, seen->epoch, revision, state->arg);
         slot_drop(state, seen);
-        seen->epoch = 0;
-        seen->closed = seen->closed_on_disk = false;
+        seen_begin(seen, 0);
     }
 }
 
@@ -158,46 +165,6 @@ void state_session_end(struct state *state)
     state->in_session = false;
 }
 
-/* ---- what was here when this node went off ---- */
-
-/* Its lease is over: whether this node has ended and swept it by then. */
-static void left_take(struct state *state, struct seen *seen)
-{
-    const struct slot *slot = seen->slot;
-    bool unswept = slot && slot->member && slot->closed && slot->phase < STATE_RETIRED &&
-                   slot->sweep != STEP_DONE;
-
-    if (seen->left || (!unswept && (!seen->on_disk || seen->closed)))
-        return;
-    seen->left = true;
-    mem_must_grow(&state->left, &state->cap_left, state->n_left + 1, sizeof(*state->left));
-    state->left[state->n_left++] = (struct state_epoch){seen->uid, seen->epoch, false};
-}
-
-const struct state_epoch *state_left(const struct state *state, size_t *ret_n)
-{
-    *ret_n = state->n_left;
-    return state->left;
-}
-
-void state_left_done(struct state *state, uint32_t uid, bool swept)
-{
-    struct seen *seen = table_find(&state->table, uid);
-    size_t i = state->n_left;
-
-    if (!seen || !seen->left)
-        return;
-    while (state->left[--i].uid != uid) {
-    }
-    seen->left = false;
-    /* Not if the uid is another lease's now. */
-    if (swept && seen->epoch == state->left[i].epoch && seen->on_disk && !seen->closed) {
-        seen->closed = true;
-        state_want_persist(state, seen);
-    }
-    state->left[i] = state->left[--state->n_left];
-}
-
 /* ---- changes ---- */
 
 /* leased shows an epoch that is behind one seen here: a state restored from long ago, or worse (I3). */
@@ -218,7 +185,8 @@ static void lease_gone(struct state *state, struct seen *seen, const struct stat
 {
     struct slot *slot = seen->slot;
 
-    left_take(state, seen);
+    /* On an oath that this node is off nothing was swept here, whatever its disk says. */
+    left_take(state, seen, lease->member && lease->proof == PROOF_FENCED);
     state->ops.map_retire(lease->uid, lease->epoch, lease->revision, state->arg);
     if (lease->phase == STATE_FREE) {
         slot_drop(state, seen);
@@ -351,10 +319,9 @@ void state_change(struct state *state, const struct state_lease *lease)
         return;
     }
     if (lease->epoch > seen->epoch) {
-        left_take(state, seen);
+        left_take(state, seen, false);
         slot_drop(state, seen);
-        seen->epoch = lease->epoch;
-        seen->closed = seen->on_disk = seen->closed_on_disk = false;
+        seen_begin(seen, lease->epoch);
     } else if (seen->slot && lease->revision < seen->slot->revision) {
         seen->slot->listed = true;
         return;
@@ -377,7 +344,7 @@ void state_full_done(struct state *state, uint64_t revision)
     for (size_t at = 0; (seen = table_next(&state->table, &at));) {
         if (seen->slot && seen->slot->listed)
             continue;
-        left_take(state, seen);
+        left_take(state, seen, false);
         if (!seen->slot)
             continue;
         state->ops.map_retire(seen->uid, seen->epoch, revision, state->arg);
@@ -427,7 +394,8 @@ void state_persisted(struct state *state, int r)
         }
         seen->on_disk = true;
         seen->closed_on_disk = q->running[i].closed;
-        if (seen->closed != seen->closed_on_disk)
+        seen->swept_on_disk = q->running[i].swept;
+        if (seen->closed != seen->closed_on_disk || seen->swept != seen->swept_on_disk)
             state_want_persist(state, seen);
         if (seen->slot)
             slot_say(state, seen);
@@ -516,6 +484,8 @@ static void swept_batch(struct state *state, struct step_queue *q,
             slot_want_sweep(state, slot);
         }
         slot->sweep_again = false;
+        if (verdict || slot->sweep == STEP_DONE)
+            seen_swept(state, seen, !verdict);
         slot_say(state, seen);
     }
     queue_finish(q);
@@ -548,6 +518,8 @@ void state_stray(struct state *state, uint32_t uid, unsigned reason, const char 
     enum state_standing standing = slot_standing(slot);
     struct state_verdict about = {uid, slot ? slot->epoch : 0, reason, detail};
 
+    if (seen && standing != STANDS_HERE)
+        seen_swept(state, seen, false);
     if (standing == STANDS_SWEPT)
         stray_of_swept(state, slot, &about);
     if (standing == STANDS_HERE || standing == STANDS_SWEPT)
@@ -659,6 +631,11 @@ enum take {
 
 typedef enum take (*take_fn)(struct state *state, struct seen *seen);
 
+static struct state_epoch epoch_of(const struct seen *seen, bool closed, bool swept)
+{
+    return (struct state_epoch){seen->uid, seen->epoch, closed, swept};
+}
+
 /* Move up to a batch of what waits to running; its size. */
 static size_t queue_take(struct state *state, struct step_queue *q, take_fn take)
 {
@@ -677,7 +654,7 @@ static size_t queue_take(struct state *state, struct step_queue *q, take_fn take
         if (what == KEEP)
             q->waiting.items[kept++] = seen->uid;
         else if (what == TAKE)
-            q->running[q->n_running++] = (struct state_epoch){seen->uid, seen->epoch, seen->closed};
+            q->running[q->n_running++] = epoch_of(seen, seen->closed, seen->swept);
     }
     q->waiting.n = kept;
     if (q->n_running == 0)
@@ -689,6 +666,10 @@ static enum take take_persist(struct state *state, struct seen *seen)
 {
     if (!seen->queued)
         return DROP;
+    /* The disk has one epoch of a uid: until what an earlier one left is swept it has that one, or nobody would know of it
+     * after a crash. The new one is not admitted before that either. */
+    if (seen->left)
+        return KEEP;
     seen->queued = false;
     return TAKE;
 }
@@ -864,8 +845,8 @@ struct state_epoch *state_epochs(const struct state *state, size_t *ret_n)
 
     for (size_t at = 0; (seen = table_next(&state->table, &at));)
         if (seen->on_disk)
-            all[n++] = (struct state_epoch){seen->uid, seen->epoch, seen->closed_on_disk};
-    *ret_n = n;
+            all[n++] = epoch_of(seen, seen->closed_on_disk, seen->swept_on_disk);
+    *ret_n = n + left_for_rewrite(state, all + n);
     return all;
 }
 
@@ -877,7 +858,7 @@ struct state_epoch *state_member_epochs(const struct state *state, size_t *ret_n
 
     for (size_t at = 0; (seen = table_next(&state->table, &at));)
         if (seen->epoch && (seen->on_disk || seen->queued || (seen->slot && seen->slot->member)))
-            all[n++] = (struct state_epoch){seen->uid, seen->epoch, seen->closed};
+            all[n++] = epoch_of(seen, seen->closed, seen->swept);
     *ret_n = n;
     return all;
 }

@@ -69,6 +69,7 @@ struct state_lease {
 struct state_epoch {
     uint32_t uid, epoch;
     bool closed;
+    bool swept; /* since, and nothing of it was found then or later */
 };
 
 /* What was found of a uid. reason: a word of noded/reason.h, as its number; 0 = nothing. */
@@ -208,10 +209,10 @@ void state_count(const struct state *state, struct state_counts *ret);
 /* When state_elapse would next have something to do; INT64_MAX = nothing. */
 int64_t state_next_due_ms(const struct state *state);
 
-/* What was admitted here, not swept, and is over: leased had somebody's word for this node, which was off. Whatever it left
- * is to be swept before a watermark is said, and before the uid is admitted again. Dies with the next event. */
+/* What was admitted here, not swept since, and is over: leased had somebody's word for this node, which was off. Whatever it
+ * left is to be swept before a watermark is said, and before the uid is admitted again. Dies with the next event. */
 const struct state_epoch *state_left(const struct state *state, size_t *ret_n);
-/* It was swept, or is not to be. swept: nothing is left. */
+/* It was swept, or is not to be. swept: nothing is left; also of a uid of which leased was told that something is. */
 void state_left_done(struct state *state, uint32_t uid, bool swept);
 
 /* Every epoch ever seen that is on disk, for a rewrite of the file: the caller frees. */

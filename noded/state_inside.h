@@ -63,7 +63,19 @@ void slot_want_sweep(struct state *state, struct slot *slot);
 /* It is over, and its sweep may wait for long: what was let in ends at the next flush. */
 void slot_want_kill(struct state *state, struct slot *slot);
 void slot_detail(struct slot *slot, const char *detail);
+/* Whether the end of its epoch has been swept, and nothing of it was found since. */
+void seen_swept(struct state *state, struct seen *seen, bool swept);
 void state_want_persist(struct state *state, struct seen *seen);
 void state_due(struct state *state, int64_t at_ms);
+
+/* state_left.c */
+
+/* The lease of that epoch is over. off: on somebody's word that this node is off. If it was here, and was not swept since,
+ * it is left. */
+void left_take(struct state *state, struct seen *seen, bool off);
+/* It is left no more. What was left; all zero = nothing. */
+struct state_epoch left_drop(struct state *state, struct seen *seen);
+/* Epochs whose place in the table was taken over by another, but not on disk yet; ret has room for all. How many. */
+size_t left_for_rewrite(const struct state *state, struct state_epoch *ret);
 
 #endif

@@ -55,6 +55,14 @@ void state_want_persist(struct state *state, struct seen *seen)
     uids_add(&state->persists.waiting, seen->uid);
 }
 
+void seen_swept(struct state *state, struct seen *seen, bool swept)
+{
+    if (seen->swept == swept)
+        return;
+    seen->swept = swept;
+    state_want_persist(state, seen);
+}
+
 void slot_detail(struct slot *slot, const char *detail)
 {
     free(slot->detail);
@@ -92,6 +100,8 @@ void slot_close(struct state *state, struct seen *seen)
         state->ops.map_mark(slot->uid, slot->epoch, XCE_MAP_CLOSED, 0, state->arg);
     waiting_free(slot->waiting);
     slot->waiting = NULL;
+    /* What is left of an earlier lease is this one's now: it is not clean before that is gone. */
+    (void)left_drop(state, seen);
     state_want_persist(state, seen);
     slot_want_sweep(state, slot);
 }

@@ -53,8 +53,8 @@ struct slot {
 struct seen {
     uint32_t uid, epoch;
     struct slot *slot; /* of that epoch; NULL = no lease */
-    bool closed;
-    bool on_disk, closed_on_disk;
+    bool closed, swept;
+    bool on_disk, closed_on_disk, swept_on_disk;
     bool queued; /* in state->persist_queue */
     bool left;   /* in state->left */
 };

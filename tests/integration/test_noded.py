@@ -599,8 +599,7 @@ class NodedTest(unittest.TestCase):
         self.free(lease, 40)
         self.assertFalse(os.path.exists(path))
 
-    def test_what_a_fenced_node_left_is_swept_before_it_may_have_leases(self):
-        """It lost its power with a lease, and its uid became free on an oath: its disk still has the files."""
+    def begin_soon_lost(self):
         self.leased.stop()
         with open(self.leased.conf) as f:
             text = f.read()
@@ -608,11 +607,9 @@ class NodedTest(unittest.TestCase):
             f.write(text.replace("LostAfter = 30s", "LostAfter = 1s"))
         self.leased.start()
         self.begin()
-        lease = self.acquire()
-        path = "/var/tmp/xce-test-noded.%d" % lease.uid
-        with open(path, "w"):
-            os.chown(path, lease.uid, lease.uid)
-        self.addCleanup(lambda: os.path.exists(path) and os.unlink(path))
+
+    def lose_power(self):
+        """As if its machine had been switched off, and an administrator had sworn that it is."""
         self.noded.kill()
         os.unlink(self.noded.map)
         get = lambda: self.client.node.Get(self.m["node"].NodeKey(node=b"n1"), timeout=5).node
@@ -621,16 +618,51 @@ class NodedTest(unittest.TestCase):
         self.client.node.Fence(self.client.request(self.m["node"].FenceRequest(
             node=b"n1", reason=b"pulled the plug", machine_id=node.machine_id.encode(),
             boot_id=node.boot_id.encode())), timeout=5)
-        self.client.release(lease)
-        self.free(lease)
+
+    def start_in_another_boot(self):
         boot = os.path.join(self.leased.folder, "boot_id")
         with open(boot, "w") as f:
             f.write("%s\n" % uuid.uuid4())
         self.noded.start(prefix=["unshare", "-m", "sh", "-c",
                                  "mount --bind %s /proc/sys/kernel/random/boot_id && exec \"$@\"" % boot, "sh"])
+
+    def file_of(self, uid):
+        path = "/var/tmp/xce-test-noded.%d" % uid
+        with open(path, "w"):
+            os.chown(path, uid, uid)
+        self.addCleanup(lambda: os.path.exists(path) and os.unlink(path))
+        return path
+
+    def test_what_a_fenced_node_left_is_swept_before_it_may_have_leases(self):
+        """It lost its power with a lease, and its uid became free on an oath: its disk still has the files."""
+        self.begin_soon_lost()
+        lease = self.acquire()
+        path = self.file_of(lease.uid)
+        self.lose_power()
+        self.client.release(lease)
+        self.free(lease)
+        self.start_in_another_boot()
         self.ready()
         self.assertFalse(os.path.exists(path))
         self.assertIn("sweeping 1 uids", self.noded.said())
+
+    def test_what_a_fenced_node_was_still_sweeping_is_swept_before_it_may_have_leases(self):
+        """It had closed admission, and lost its power before it was clean."""
+        self.begin_soon_lost()
+        lease = self.acquire()
+        at = self.release_with_shared_memory(lease)
+        self.lose_power()
+        path = self.file_of(lease.uid)
+        self.assertEqual(libc.shmdt(at), 0)
+        self.free(lease)
+        self.start_in_another_boot()
+        self.ready()
+        self.assertFalse(os.path.exists(path))
+        self.assertIn("sweeping 1 uids", self.noded.said())
+        self.lose_power()  # and not for ever
+        self.start_in_another_boot()
+        self.ready()
+        self.assertEqual(self.noded.said().count("sweeping 1 uids"), 1)
 
     def rename(self, name):
         """The same machine under another name, as an administrator would: stop, noded.conf, start."""

@@ -22,7 +22,7 @@
 struct fixture {
     char dir[64], path[96];
     uint32_t epoch[UIDS]; /* as told by the last open */
-    bool closed[UIDS];
+    bool closed[UIDS], swept[UIDS];
     int told;
     bool torn;
     struct err err;
@@ -58,6 +58,7 @@ static void told(const struct epoch_entry *entry, void *arg)
     assert_in_range(entry->uid, 1, UIDS - 1);
     f->epoch[entry->uid] = entry->epoch;
     f->closed[entry->uid] = entry->closed;
+    f->swept[entry->uid] = entry->swept;
     f->told++;
 }
 
@@ -73,7 +74,8 @@ static int reopen(struct fixture *f)
 
 static void append(struct fixture *f, uint32_t uid, uint32_t epoch, bool closed)
 {
-    assert_int_equal(epochs_append(f->epochs, &(struct epoch_entry){uid, epoch, closed}, 1), 0);
+    assert_int_equal(epochs_append(f->epochs, &(struct epoch_entry){uid, epoch, closed, false}, 1),
+                     0);
 }
 
 static void epochs_fresh_file_is_empty(void **state)
@@ -89,7 +91,7 @@ static void epochs_fresh_file_is_empty(void **state)
 static void epochs_appended_are_told_in_order(void **state)
 {
     struct fixture *f = *state;
-    struct epoch_entry batch[3] = {{3, 7, false}, {4, 1, false}, {3, 8, true}};
+    struct epoch_entry batch[3] = {{3, 7, false, false}, {4, 1, false, false}, {3, 8, true, true}};
 
     assert_int_equal(reopen(f), 0);
     append(f, 3, 6, false);
@@ -100,9 +102,13 @@ static void epochs_appended_are_told_in_order(void **state)
     assert_int_equal(f->told, 5);
     assert_int_equal(f->epoch[3], 8);
     assert_true(f->closed[3]);
+    assert_true(f->swept[3]);
     assert_int_equal(f->epoch[4], 1);
     assert_false(f->closed[4]);
+    assert_false(f->swept[4]);
     assert_int_equal(f->epoch[5], UINT32_MAX);
+    assert_true(f->closed[5]);
+    assert_false(f->swept[5]);
     /* And it goes on from there. */
     append(f, 6, 2, false);
     assert_int_equal(reopen(f), 0);
@@ -166,7 +172,7 @@ static void epochs_damage_in_the_middle_is_an_error_that_names_the_file(void **s
 static void epochs_grown_file_is_rewritten(void **state)
 {
     struct fixture *f = *state;
-    struct epoch_entry all[2] = {{1, 5000, false}, {2, 9, true}};
+    struct epoch_entry all[2] = {{1, 5000, false, false}, {2, 9, true, true}};
     struct stat st;
 
     assert_int_equal(reopen(f), 0);
@@ -183,6 +189,7 @@ static void epochs_grown_file_is_rewritten(void **state)
     assert_int_equal(f->told, 3);
     assert_int_equal(f->epoch[1], 5000);
     assert_true(f->closed[2]);
+    assert_true(f->swept[2]);
     assert_int_equal(f->epoch[3], 4);
 }
 
@@ -194,7 +201,7 @@ static void epochs_large_rewrite_spans_batches(void **state)
 
     assert_int_equal(reopen(f), 0);
     for (size_t i = 0; i < n; i++)
-        all[i] = (struct epoch_entry){1 + (uint32_t)i % (UIDS - 1), (uint32_t)i + 1, false};
+        all[i] = (struct epoch_entry){1 + (uint32_t)i % (UIDS - 1), (uint32_t)i + 1, false, false};
     assert_int_equal(epochs_rewrite(f->epochs, all, n), 0);
     append(f, 1, 80000, false);
     assert_int_equal(reopen(f), 0);
@@ -205,7 +212,7 @@ static void epochs_large_rewrite_spans_batches(void **state)
 
 static void full_disk_child(struct fixture *f)
 {
-    struct epoch_entry many[1000] = {{1, 1, false}};
+    struct epoch_entry many[1000] = {{1, 1, false, false}};
     char junk[16384] = {0};
     int r, fd;
 
@@ -213,7 +220,7 @@ static void full_disk_child(struct fixture *f)
         mount("none", f->dir, "tmpfs", 0, "size=64k") < 0)
         _exit(77);
     for (int i = 0; i < 1000; i++)
-        many[i] = (struct epoch_entry){1 + (uint32_t)i % 60, (uint32_t)i + 1, false};
+        many[i] = (struct epoch_entry){1 + (uint32_t)i % 60, (uint32_t)i + 1, false, false};
     if (reopen(f) < 0)
         _exit(1);
     append(f, 1, 7, false);

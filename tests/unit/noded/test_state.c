@@ -68,7 +68,8 @@ static void batch_note(struct fixture *f, const char *what, const struct state_e
 {
     note(f, "%s", what);
     for (size_t i = 0; i < n; i++) {
-        note(f, " %u/%u%s", entries[i].uid - UID, entries[i].epoch, entries[i].closed ? "c" : "");
+        note(f, " %u/%u%s%s", entries[i].uid - UID, entries[i].epoch, entries[i].closed ? "c" : "",
+             entries[i].swept ? "s" : "");
         if (i < 8)
             f->batch[i] = entries[i];
     }
@@ -247,7 +248,8 @@ static void state_lease_lives_and_ends(void **state)
     swept(f);
     expect(f, "");
     state_persisted(f->state, 0);
-    expect(f, "CLEAN 0/1;");
+    expect(f, "CLEAN 0/1; persist 0/1cs;");
+    state_persisted(f->state, 0);
     shows(f, 0, 1, STATE_COOLING, PROOF_CLEAN);
     expect(f, "set 0/1 5 member closed;");
     assert_int_equal(state_standing(f->state, UID), STANDS_NAMED);
@@ -312,14 +314,17 @@ static void state_stray_of_what_is_swept_is_swept_for_again(void **state)
     state_stray(f->state, UID, REASON_PROCESS, "while it is not on disk");
     expect(f, "sweep 0/1c;");
     state_persisted(f->state, 0);
-    expect(f, "");
+    expect(f, "persist 0/1c;");
+    state_persisted(f->state, 0);
     swept(f);
-    expect(f, "CLEAN 0/1;");
+    expect(f, "CLEAN 0/1; persist 0/1cs;");
+    state_persisted(f->state, 0);
     /* leased may have it already: it is taken back. */
     state_stray(f->state, UID, REASON_PROCESS, "when it was said");
-    expect(f, "STRAY 0/1 process; sweep 0/1c;");
+    expect(f, "STRAY 0/1 process; persist 0/1c; sweep 0/1c;");
+    state_persisted(f->state, 0);
     swept(f);
-    expect(f, "CLEAN 0/1;");
+    expect(f, "CLEAN 0/1; persist 0/1cs;");
     shows(f, 0, 1, STATE_COOLING, PROOF_CLEAN);
     expect(f, "set 0/1 5 member closed;");
 }
@@ -360,14 +365,14 @@ static void state_epoch_of_the_disk_counts_after_a_restart(void **state)
 {
     struct fixture *f = *state;
 
-    state_recall_epoch(f->state, &(struct state_epoch){UID, 7, false});
+    state_recall_epoch(f->state, &(struct state_epoch){UID, 7, false, false});
     session(f, true);
     shows(f, 0, 6, STATE_GRANTED, PROOF_NONE);
     expect(f, "REFUSED 0/6 epoch;");
     shows(f, 0, 8, STATE_GRANTED, PROOF_NONE);
-    expect(f, "persist 0/8;");
+    expect(f, "");
     state_left_done(f->state, UID, true);
-    expect(f, "vet 0/8;");
+    expect(f, "vet 0/8; persist 0/8;");
 }
 
 static void state_bad_vetting_refuses_and_is_swept(void **state)
@@ -384,9 +389,9 @@ static void state_bad_vetting_refuses_and_is_swept(void **state)
     state_persisted(f->state, 0);
     swept(f);
     /* leased has not heard of it yet: no CLEAN of a lease that is granted. */
-    expect(f, "");
+    expect(f, "persist 0/1cs;");
     shows(f, 0, 1, STATE_DRAINING, PROOF_NONE);
-    expect(f, "set 0/1 3 member closed; sweep 0/1c;");
+    expect(f, "set 0/1 3 member closed; sweep 0/1cs;");
     swept(f);
     expect(f, "CLEAN 0/1;");
 }
@@ -433,7 +438,7 @@ static void state_closed_on_disk_stays_closed_without_a_map(void **state)
 {
     struct fixture *f = *state;
 
-    state_recall_epoch(f->state, &(struct state_epoch){UID, 3, true});
+    state_recall_epoch(f->state, &(struct state_epoch){UID, 3, true, false});
     session(f, true);
     shows(f, 0, 3, STATE_ACTIVE, PROOF_READY);
     expect(f, "set 0/3 2 member closed; REFUSED 0/3 closed; sweep 0/3c;");
@@ -453,16 +458,16 @@ static void state_map_lost_but_epoch_on_disk_is_here_again(void **state)
 {
     struct fixture *f = *state;
 
-    state_recall_epoch(f->state, &(struct state_epoch){UID, 3, false});
+    state_recall_epoch(f->state, &(struct state_epoch){UID, 3, false, false});
     session(f, true);
     shows(f, 0, 3, STATE_ACTIVE, PROOF_READY);
     expect(f, "set 0/3 2 member; READY 0/3;");
     /* It died between the disk and what the vetting would have found. */
-    state_recall_epoch(f->state, &(struct state_epoch){UID + 1, 3, false});
+    state_recall_epoch(f->state, &(struct state_epoch){UID + 1, 3, false, false});
     shows(f, 1, 3, STATE_GRANTED, PROOF_NONE);
     expect(f, "vet 1/3;");
     vetted(f);
-    state_recall_epoch(f->state, &(struct state_epoch){UID + 2, 3, false});
+    state_recall_epoch(f->state, &(struct state_epoch){UID + 2, 3, false, false});
     shows(f, 2, 3, STATE_ACTIVE, PROOF_NONE);
     expect(f, "set 1/3 1 member; READY 1/3; vet 2/3;");
 }
@@ -472,9 +477,9 @@ static void state_was_admitted_until_it_is_closed_or_of_others(void **state)
     struct fixture *f = *state;
 
     assert_false(state_was_admitted(f->state, UID));
-    state_recall_epoch(f->state, &(struct state_epoch){UID, 3, false});
-    state_recall_epoch(f->state, &(struct state_epoch){UID + 1, 3, true});
-    state_recall_epoch(f->state, &(struct state_epoch){UID + 2, 3, false});
+    state_recall_epoch(f->state, &(struct state_epoch){UID, 3, false, false});
+    state_recall_epoch(f->state, &(struct state_epoch){UID + 1, 3, true, false});
+    state_recall_epoch(f->state, &(struct state_epoch){UID + 2, 3, false, false});
     assert_true(state_was_admitted(f->state, UID));
     assert_false(state_was_admitted(f->state, UID + 1));
     session(f, true);
@@ -492,9 +497,9 @@ static void state_restart_takes_the_map_over(void **state)
     struct fixture *f = *state;
     struct state_lease lease;
 
-    state_recall_epoch(f->state, &(struct state_epoch){UID, 2, false});
-    state_recall_epoch(f->state, &(struct state_epoch){UID + 1, 2, false});
-    state_recall_epoch(f->state, &(struct state_epoch){UID + 2, 2, true});
+    state_recall_epoch(f->state, &(struct state_epoch){UID, 2, false, false});
+    state_recall_epoch(f->state, &(struct state_epoch){UID + 1, 2, false, false});
+    state_recall_epoch(f->state, &(struct state_epoch){UID + 2, 2, true, false});
     lease = lease_of(f, 0, 2, STATE_ACTIVE, PROOF_NONE);
     state_recall_lease(f->state, &lease, false);
     lease = lease_of(f, 1, 2, STATE_DRAINING, PROOF_NONE);
@@ -508,9 +513,9 @@ static void state_restart_takes_the_map_over(void **state)
     expect(f, "close 1/2; close 1/2; close 2/2; persist 1/2c; sweep 1/2c 2/2c;");
     state_persisted(f->state, 0);
     swept(f);
-    expect(f, "");
+    expect(f, "persist 1/2cs 2/2cs;");
     session(f, true);
-    expect(f, "REFUSED 2/2 closed; READY 0/2; sweep 2/2c 1/2c;");
+    expect(f, "REFUSED 2/2 closed; READY 0/2; sweep 2/2cs 1/2cs;");
     swept(f);
     expect(f, "CLEAN 1/2;");
 }
@@ -525,13 +530,14 @@ static void state_new_session_says_all_anew(void **state)
     expect(f, "set 1/1 3 member closed; persist 1/1c; sweep 1/1c;");
     state_persisted(f->state, 0);
     swept(f);
-    expect(f, "CLEAN 1/1;");
+    expect(f, "CLEAN 1/1; persist 1/1cs;");
+    state_persisted(f->state, 0);
     state_session_end(f->state);
     elapse(f, 60000);
     expect(f, "");
     session(f, false);
     /* Clean is said again only after another look. */
-    expect(f, "READY 0/1; sweep 1/1c;");
+    expect(f, "READY 0/1; sweep 1/1cs;");
     swept(f);
     expect(f, "CLEAN 1/1;");
 }
@@ -549,7 +555,7 @@ static void state_sweep_that_ran_into_a_new_session_is_done_again(void **state)
     swept(f);
     expect(f, "sweep 0/1c;");
     swept(f);
-    expect(f, "CLEAN 0/1;");
+    expect(f, "CLEAN 0/1; persist 0/1cs;");
 }
 
 static void state_dirty_is_said_retried_and_becomes_clean(void **state)
@@ -580,7 +586,7 @@ static void state_dirty_is_said_retried_and_becomes_clean(void **state)
     elapse(f, 4000);
     expect(f, "sweep again 0/1c;");
     swept(f);
-    expect(f, "CLEAN 0/1;");
+    expect(f, "CLEAN 0/1; persist 0/1cs;");
     state_count(f->state, &counts);
     assert_int_equal(counts.dirty, 0);
 }
@@ -624,15 +630,17 @@ static void state_stray_is_said_where_it_was_clean_or_only_named(void **state)
     expect(f, "close 0/1; set 0/1 3 member closed; persist 0/1c; sweep 0/1c;");
     state_persisted(f->state, 0);
     swept(f);
-    expect(f, "CLEAN 0/1;");
+    expect(f, "CLEAN 0/1; persist 0/1cs;");
+    state_persisted(f->state, 0);
     shows(f, 0, 1, STATE_COOLING, PROOF_CLEAN);
     state_stray(f->state, UID, REASON_PROCESS, "pid 1");
-    expect(f, "set 0/1 5 member closed; STRAY 0/1 process;");
+    expect(f, "set 0/1 5 member closed; STRAY 0/1 process; persist 0/1c;");
     /* leased puts it back: swept and said anew. */
     shows(f, 0, 1, STATE_DRAINING, PROOF_NONE);
     expect(f, "set 0/1 3 member closed; sweep 0/1c;");
+    state_persisted(f->state, 0);
     swept(f);
-    expect(f, "CLEAN 0/1;");
+    expect(f, "CLEAN 0/1; persist 0/1cs;");
 }
 
 static void state_stray_makes_this_node_a_member(void **state)
@@ -647,7 +655,7 @@ static void state_stray_makes_this_node_a_member(void **state)
     expect(f, "close 0/4; set 0/4 3 member closed; persist 0/4c; sweep 0/4c;");
     state_persisted(f->state, 0);
     swept(f);
-    expect(f, "CLEAN 0/4;");
+    expect(f, "CLEAN 0/4; persist 0/4cs;");
 }
 
 /* Retired when this node first hears of it: its disk was lost, or it was fenced and is back. */
@@ -740,7 +748,7 @@ static void state_member_let_go_is_swept_while_active(void **state)
     expect(f, "close 0/1; set 0/1 2 member closed; persist 0/1c; sweep 0/1c;");
     state_persisted(f->state, 0);
     swept(f);
-    expect(f, "CLEAN 0/1;");
+    expect(f, "CLEAN 0/1; persist 0/1cs;");
 }
 
 static void state_full_list_takes_away_what_it_does_not_name(void **state)
@@ -793,12 +801,12 @@ static void state_validity_ends_what_is_here(void **state)
     expect(f, "close 0/1; persist 0/1c; sweep 0/1c; kill 0/1;");
     state_persisted(f->state, 0);
     swept(f);
-    expect(f, "");
+    expect(f, "persist 0/1cs;");
     session(f, false);
-    expect(f, "REFUSED 0/1 validity; sweep 0/1c;");
+    expect(f, "REFUSED 0/1 validity; sweep 0/1cs;");
     shows(f, 0, 1, STATE_DRAINING, PROOF_NONE);
     swept(f);
-    expect(f, "set 0/1 3 member closed; sweep 0/1c;");
+    expect(f, "set 0/1 3 member closed; sweep 0/1cs;");
     swept(f);
     expect(f, "CLEAN 0/1;");
 }
@@ -841,7 +849,7 @@ static void state_what_was_here_and_is_over_is_left(void **state)
     struct fixture *f = *state;
 
     for (uint32_t i = 0; i < 5; i++)
-        state_recall_epoch(f->state, &(struct state_epoch){UID + i, 3, i == 4});
+        state_recall_epoch(f->state, &(struct state_epoch){UID + i, 3, i == 4, i == 4});
     session(f, true);
     shows(f, 0, 3, STATE_DRAINING, PROOF_NONE); /* that is not over */
     shows_foreign(f, 1, 4, STATE_ACTIVE);
@@ -855,7 +863,7 @@ static void state_what_was_here_and_is_over_is_left(void **state)
     expect_left(f, "left 3/3; left 2/3;");
     state_left_done(f->state, UID + 2, false);
     state_left_done(f->state, UID + 3, true);
-    expect_left(f, "persist 3/3c;");
+    expect_left(f, "persist 3/3cs;");
     state_persisted(f->state, 0);
     session(f, true);
     shows(f, 0, 3, STATE_DRAINING, PROOF_NONE);
@@ -889,16 +897,85 @@ static void state_what_was_closed_and_not_swept_is_left(void **state)
     expect_left(f, "");
 }
 
+/* It had closed it, lost its power while it was sweeping, and somebody swore that it is off. */
+static void state_what_was_closed_and_not_swept_is_left_over_a_reboot(void **state)
+{
+    struct fixture *f = *state;
+
+    state_recall_epoch(f->state, &(struct state_epoch){UID, 3, true, false});
+    state_recall_epoch(f->state, &(struct state_epoch){UID + 1, 3, true, true});
+    /* The last word of the file counts: something came after it was swept. */
+    state_recall_epoch(f->state, &(struct state_epoch){UID + 2, 3, true, true});
+    state_recall_epoch(f->state, &(struct state_epoch){UID + 2, 3, true, false});
+    session(f, true);
+    state_full_done(f->state, 99);
+    expect_left(f, "left 2/3; left 0/3;");
+    state_left_done(f->state, UID, true);
+    state_left_done(f->state, UID + 2, false);
+    expect_left(f, "persist 0/3cs;");
+    state_persisted(f->state, 0);
+    state_left_done(f->state, UID + 2, true); /* later */
+    expect_left(f, "persist 2/3cs;");
+    state_persisted(f->state, 0);
+    session(f, true);
+    state_full_done(f->state, 199);
+    expect_left(f, "");
+}
+
+/* Another lease has the uid by then: it would be lost for the disk, which has one epoch of each. */
+static void state_what_is_left_stays_on_disk_until_it_is_swept(void **state)
+{
+    struct fixture *f = *state;
+    struct state_epoch *all;
+    size_t n;
+
+    state_recall_epoch(f->state, &(struct state_epoch){UID, 3, true, false});
+    session(f, true);
+    shows(f, 0, 4, STATE_GRANTED, PROOF_NONE);
+    expect_left(f, "left 0/3;");
+    all = state_epochs(f->state, &n); /* it may be written anew just then */
+    assert_int_equal(n, 1);
+    assert_int_equal(all[0].epoch, 3);
+    assert_true(all[0].closed);
+    assert_false(all[0].swept);
+    free(all);
+    /* If it ends before, it answers for all of it. */
+    shows(f, 0, 4, STATE_DRAINING, PROOF_NONE);
+    expect_left(f, "set 0/4 3 member closed; persist 0/4c; sweep 0/4c;");
+    state_persisted(f->state, 0);
+    swept_dirty(f, 0, 4, REASON_FILE);
+    expect(f, "DIRTY 0/4 file;");
+}
+
+/* The disk was lost, too: but leased says that it went by a fence. */
+static void state_what_was_fenced_is_left_whatever_the_disk_says(void **state)
+{
+    struct fixture *f = *state;
+
+    session(f, true);
+    shows(f, 0, 3, STATE_RETIRED, PROOF_FENCED);
+    shows(f, 1, 3, STATE_RETIRED, PROOF_CLEAN);
+    shows_foreign(f, 2, 3, STATE_RETIRED);
+    state_full_done(f->state, 99);
+    expect_left(f, "retire 0/3; retire 1/3; retire 2/3; left 0/3;");
+    state_left_done(f->state, UID, true);
+    expect_left(f, "persist 0/3cs;");
+    state_persisted(f->state, 0);
+    session(f, true);
+    shows(f, 0, 3, STATE_RETIRED, PROOF_FENCED);
+    expect_left(f, "retire 0/3;");
+}
+
 static void state_what_is_left_is_not_admitted_over(void **state)
 {
     struct fixture *f = *state;
 
-    state_recall_epoch(f->state, &(struct state_epoch){UID, 3, false});
+    state_recall_epoch(f->state, &(struct state_epoch){UID, 3, false, false});
     session(f, true);
     shows(f, 0, 4, STATE_GRANTED, PROOF_NONE);
-    expect_left(f, "left 0/3; persist 0/4;");
+    expect_left(f, "left 0/3;");
     state_left_done(f->state, UID, true);
-    expect(f, "vet 0/4;");
+    expect(f, "vet 0/4; persist 0/4;");
 }
 
 static void state_older_revision_is_not_taken(void **state)
@@ -1030,6 +1107,9 @@ int main(void)
         STATE_TEST(state_older_epoch_is_refused),
         STATE_TEST(state_what_was_here_and_is_over_is_left),
         STATE_TEST(state_what_was_closed_and_not_swept_is_left),
+        STATE_TEST(state_what_was_closed_and_not_swept_is_left_over_a_reboot),
+        STATE_TEST(state_what_is_left_stays_on_disk_until_it_is_swept),
+        STATE_TEST(state_what_was_fenced_is_left_whatever_the_disk_says),
         STATE_TEST(state_what_is_left_is_not_admitted_over),
         STATE_TEST(state_stray_of_what_is_swept_is_swept_for_again),
         STATE_TEST(state_stray_of_what_is_dirty_waits_with_it),
