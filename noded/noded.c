@@ -104,6 +104,7 @@ static void settle(void *arg)
     noded_pools_settle(n, now_ms);
     if (n->shape_wanted)
         noded_map_shape(n);
+    noded_left_settle(n, now_ms);
     noded_vet_settle(n, now_ms);
     noded_guard_settle(n, now_ms);
     state_flush(n->state, now_ms, now_ms >= noded_sweep_next_ms(n));
@@ -187,7 +188,8 @@ static int op_welcome(const struct session_welcome *welcome, void *arg)
     prefix_take(n, welcome->prefix);
     n->shape_wanted = true;
     n->had_session = true;
-    n->blocked.n = n->leftover.n = 0;
+    n->blocked.n = 0;
+    noded_left_session(n);
     state_session_begin(n->state, welcome->full);
     guard_session(&n->guard);
     guard_await(&n->guard, welcome->revision);
@@ -236,7 +238,7 @@ static void op_sweep_now(const char *reason, void *arg)
     log_info(LOG_FIELDS(.node = n->node), "told to look at once: %s", reason);
     guard_want(&n->guard);
     state_sweep_now(n->state);
-    n->leftover_next_ms = 0;
+    noded_left_sweep_now(n);
     noded_touch(n);
 }
 
@@ -687,6 +689,7 @@ static void end(struct noded *n)
     free(n->ahead_told.items);
     free(n->ahead_sweep.items);
     free(n->left_sweep.items);
+    free(n->found);
     free(n->leftover.items);
     free(n->leftover_sweep.items);
     free(n->retired.items);

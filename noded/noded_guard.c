@@ -74,11 +74,8 @@ static void pass_free(struct pass *p)
 static void pass_finish(struct pass *p)
 {
     struct noded *n = p->n;
-    size_t n_left;
-    bool clean;
+    bool clean = p->clean && !noded_left_holds(n) && !noded_nscd_behind(n);
 
-    (void)state_left(n->state, &n_left);
-    clean = p->clean && !n_left && !noded_nscd_behind(n);
     if (clean)
         uid_list_drop(&n->retired, p->n_taken);
     if (guard_end(&n->guard, loop_now_ms(n->loop), clean))

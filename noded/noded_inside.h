@@ -40,6 +40,12 @@ struct ahead {
 };
 #define AHEAD_PLACES 4096 /* a power of two; a uid has one place */
 
+/* Since when leased was told in this session. */
+struct found {
+    uint32_t uid;
+    int64_t since_ms;
+};
+
 /* What a guard or sweep thread uses, and nobody else meanwhile. One whose thread hangs stays with that. */
 struct looker {
     struct noded *n;
@@ -158,10 +164,15 @@ struct noded {
     bool ahead_wanted, aheading; /* to be looked at; under way */
     struct uid_list ahead_sweep; /* looked at ahead, to be swept when there is nothing else to do */
     int64_t ahead_swept_ms;
+
+    /* noded_left.c */
     struct uid_list left_sweep; /* of state_left, being swept */
     int64_t left_next_ms;       /* after a failure not at once again */
-    struct uid_list
-        leftover; /* uids that nobody has and that are blocked until this node has cleaned them */
+    struct found
+        *found; /* something of it could not be removed: said in this session, if there is one */
+    size_t n_found, cap_found;
+    int64_t found_next_ms;          /* they are swept again, and said again */
+    struct uid_list leftover;       /* what leased has blocked until this node has cleaned it */
     struct uid_list leftover_sweep; /* of these, being swept */
     int64_t leftover_next_ms;
 
@@ -286,11 +297,23 @@ void noded_op_overlap(uint64_t question, uint32_t first, uint32_t last, void *ar
 /* ---- noded_vet.c ---- */
 
 void noded_op_vet(const struct state_epoch *uids, size_t n, void *arg);
-void noded_op_pool_leftover(const struct state_pool *pool, const uint32_t *uids, size_t n,
-                            void *arg);
 void noded_op_look_ahead(const struct state_epoch *uids, size_t n, void *arg);
 void noded_vet_forget(struct noded *n); /* accounts have changed */
 void noded_vet_settle(struct noded *n, int64_t now_ms);
+
+/* ---- noded_left.c ---- */
+
+void noded_op_pool_leftover(const struct state_pool *pool, const uint32_t *uids, size_t n,
+                            void *arg);
+/* Something of a uid that nobody has, which could not be removed: leased is told, and again in each session until it knows. */
+void noded_left_found(struct noded *n, const struct state_verdict *v);
+/* Whether there is something like that of the uid. */
+bool noded_left_lies(const struct noded *n, uint32_t uid);
+/* Whether a pass has to wait for it. */
+bool noded_left_holds(const struct noded *n);
+void noded_left_session(struct noded *n);
+void noded_left_sweep_now(struct noded *n);
+void noded_left_settle(struct noded *n, int64_t now_ms);
 
 /* ---- noded_sweep.c ---- */
 

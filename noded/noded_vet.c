@@ -13,10 +13,6 @@
 #define AHEAD_FRESH_MS (10 * 60 * 1000)
 #define AHEAD_SWEEP_MS 10000
 #define AHEAD_MAX      1024
-#define LEFT_AGAIN_MS  5000
-#define LEFTOVER_MS    60000
-/* after the first look that found nothing of it */
-#define LEFTOVER_AGAIN_MS 1000
 
 struct vet {
     struct noded *n;
@@ -58,9 +54,15 @@ static void vet_finish(struct vet *v)
     struct noded *n = v->n;
 
     for (size_t i = 0; i < v->n_uids; i++) {
-        const struct sweep_finding *f = sweep_verdict(&v->scan, v->uids[i].uid);
-        if (f && !verdicts_of(&v->bad, v->uids[i].uid))
-            verdicts_add(&v->bad, v->uids[i].uid, v->uids[i].epoch, f->reason, f->detail);
+        const struct state_epoch *e = &v->uids[i];
+        const struct sweep_finding *f = sweep_verdict(&v->scan, e->uid);
+        if (verdicts_of(&v->bad, e->uid))
+            continue;
+        if (f)
+            verdicts_add(&v->bad, e->uid, e->epoch, f->reason, f->detail);
+        else if (noded_left_lies(n, e->uid)) /* it was granted before leased knew */
+            verdicts_add(&v->bad, e->uid, e->epoch, REASON_LEFTOVER,
+                         "something of the uid lies here that can not be removed");
     }
     state_vetted(n->state, v->bad.items, v->bad.n);
     verdicts_done(&v->bad);
@@ -213,143 +215,19 @@ void noded_op_look_ahead(const struct state_epoch *uids, size_t n_uids, void *ar
     noded_touch(n);
 }
 
-/* What is not somebody's is tried again and again, and guarded meanwhile. */
-static void leftover_block(struct noded *n, const struct state_verdict *v)
-{
-    if (v->reason == REASON_ACCOUNT || v->reason == REASON_GROUP) {
-        noded_block(n, v->uid, v->reason, v->detail);
-        return;
-    }
-    if (uid_list_has(&n->leftover, v->uid))
-        return;
-    uid_list_add(&n->leftover, &(struct state_epoch){.uid = v->uid});
-    n->leftover_next_ms = loop_now_ms(n->loop) + LEFTOVER_MS;
-    log_error(LOG_FIELDS(.message_id = LOG_ID_BLOCKED, .uid = v->uid),
-              "nobody has the uid, and something of it can not be removed: %s: %s",
-              reason_word((enum reason)v->reason), v->detail);
-    session_block(n->session, v->uid, REASON_LEFTOVER, v->detail);
-}
-
 static void ahead_swept(struct noded *n, const struct verdicts *dirty)
 {
     for (size_t i = 0; i < dirty->n; i++) {
         const struct state_verdict *v = &dirty->items[i];
         if (v->reason != REASON_SCAN_FAILED && state_standing(n->state, v->uid) == STANDS_NOT)
-            leftover_block(n, v);
+            noded_left_found(n, v);
     }
-}
-
-/* ---- what could not be removed ---- */
-
-/* As leased has it; one of ours that it has not heard of yet is found again. */
-void noded_op_pool_leftover(const struct state_pool *pool, const uint32_t *uids, size_t n,
-                            void *arg)
-{
-    struct noded *noded = arg;
-    struct uid_list *list = &noded->leftover;
-    size_t kept = 0;
-
-    for (size_t i = 0; i < list->n; i++)
-        if (list->items[i].uid < pool->first || list->items[i].uid > pool->last)
-            list->items[kept++] = list->items[i];
-    list->n = kept;
-    for (size_t i = 0; i < n; i++)
-        uid_list_add(list, &(struct state_epoch){.uid = uids[i]});
-}
-
-/* Whether this was the second time in a row that nothing of it was found; closed notes the first. */
-static bool leftover_is_gone(struct noded *n, uint32_t uid, bool clean)
-{
-    struct uid_list *list = &n->leftover;
-    bool before;
-
-    for (size_t i = 0; i < list->n; i++) {
-        if (list->items[i].uid != uid)
-            continue;
-        before = list->items[i].closed;
-        list->items[i].closed = clean;
-        if (clean && !before) {
-            log_debug(LOG_FIELDS(.uid = uid),
-                      "nothing of it was found: it is looked for once more");
-            n->leftover_next_ms = loop_now_ms(n->loop) + LEFTOVER_AGAIN_MS;
-        }
-        return clean && before;
-    }
-    return false;
-}
-
-static void leftover_swept(struct noded *n, const struct verdicts *dirty)
-{
-    for (size_t i = 0; i < n->leftover_sweep.n; i++) {
-        uint32_t uid = n->leftover_sweep.items[i].uid;
-        bool clean = !verdicts_of(dirty, uid) && state_standing(n->state, uid) == STANDS_NOT;
-
-        if (!leftover_is_gone(n, uid, clean))
-            continue;
-        log_info(LOG_FIELDS(.uid = uid), "nothing of the uid is left here any more");
-        session_say(n->session, SAY_CLEAN, &(struct state_verdict){.uid = uid});
-    }
-}
-
-static void leftover_settle(struct noded *n, int64_t now_ms)
-{
-    if (n->leftover.n == 0 || n->listing || n->sweeping || now_ms < n->leftover_next_ms)
-        return;
-    n->leftover_next_ms = now_ms + LEFTOVER_MS;
-    n->leftover_sweep.n = 0;
-    for (size_t i = 0; i < n->leftover.n; i++)
-        uid_list_add(&n->leftover_sweep, &n->leftover.items[i]);
-    (void)noded_sweep_free(n, n->leftover_sweep.items, n->leftover_sweep.n, leftover_swept);
-}
-
-/* ---- what was here when this node went off ---- */
-
-static void left_swept(struct noded *n, const struct verdicts *dirty)
-{
-    for (size_t i = 0; i < n->left_sweep.n; i++) {
-        uint32_t uid = n->left_sweep.items[i].uid;
-        const struct state_verdict *v = verdicts_of(dirty, uid);
-        if (v && v->reason == REASON_SCAN_FAILED) {
-            log_warning(LOG_FIELDS(.uid = uid), "can not look for what this node left of it: %s",
-                        v->detail);
-            n->left_next_ms = loop_now_ms(n->loop) + LEFT_AGAIN_MS;
-            continue;
-        }
-        /* A restored state may have learnt of its lease meanwhile: then that is dirty, and goes on by itself. */
-        if (v && state_standing(n->state, uid) != STANDS_SWEPT)
-            leftover_block(n, v);
-        state_left_done(n->state, uid, !v);
-    }
-}
-
-/* Of a pool that is not guarded here nothing is touched; while it is not checked yet, it waits. */
-static void left_settle(struct noded *n, int64_t now_ms)
-{
-    size_t n_left;
-    const struct state_epoch *left = state_left(n->state, &n_left);
-
-    if (n_left == 0 || !n->complete || n->listing || n->sweeping || now_ms < n->left_next_ms)
-        return;
-    n->left_sweep.n = 0;
-    for (size_t i = n_left; i-- > 0;) {
-        const struct state_epoch e = left[i];
-        const struct state_pool *pool = state_pool_of(n->state, e.uid);
-        if (!pool || pool->check == POOL_FAILED || uid_list_has(&n->blocked, e.uid))
-            state_left_done(n->state, e.uid, false);
-        else if (pool->check == POOL_PASSED && n->left_sweep.n < AHEAD_MAX)
-            uid_list_add(&n->left_sweep, &e);
-    }
-    if (noded_sweep_free(n, n->left_sweep.items, n->left_sweep.n, left_swept))
-        log_notice(NULL, "sweeping %zu uids that were here when this node went off",
-                   n->left_sweep.n);
 }
 
 void noded_vet_settle(struct noded *n, int64_t now_ms)
 {
     struct state_counts counts;
 
-    left_settle(n, now_ms);
-    leftover_settle(n, now_ms);
     if (n->ahead_wanted && !n->aheading && n->ahead_told.n) {
         n->ahead_wanted = false;
         look(n);

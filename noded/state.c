@@ -75,6 +75,7 @@ static void seen_begin(struct seen *seen, uint32_t epoch)
     seen->epoch = epoch;
     seen->closed = seen->on_disk = seen->closed_on_disk = false;
     seen->swept = seen->swept_on_disk = false;
+    seen->behind = seen->left;
 }
 
 static struct slot *slot_new(struct seen *seen, const struct state_lease *lease)
@@ -101,8 +102,11 @@ void state_recall_lease(struct state *state, const struct state_lease *lease, bo
 
     if (lease->epoch < seen->epoch || seen->slot)
         return;
-    if (lease->epoch > seen->epoch)
+    if (lease->epoch > seen->epoch) {
+        if (!lease->member)
+            left_take(state, seen, false);
         seen_begin(seen, lease->epoch);
+    }
     seen->closed = seen->closed || closed;
     slot = slot_new(seen, lease);
     slot->written = true;
@@ -668,7 +672,7 @@ static enum take take_persist(struct state *state, struct seen *seen)
         return DROP;
     /* The disk has one epoch of a uid: until what an earlier one left is swept it has that one, or nobody would know of it
      * after a crash. The new one is not admitted before that either. */
-    if (seen->left)
+    if (seen->behind)
         return KEEP;
     seen->queued = false;
     return TAKE;
@@ -693,8 +697,6 @@ static enum take take_vet(struct state *state, struct seen *seen)
         slot->vet = STEP_NOT;
         return DROP;
     }
-    if (seen->left)
-        return KEEP;
     switch (pool_check(state, seen->uid)) {
     case POOL_UNCHECKED:
         return KEEP;
@@ -705,6 +707,8 @@ static enum take take_vet(struct state *state, struct seen *seen)
     case POOL_PASSED:
         break;
     }
+    if (seen->left)
+        return KEEP;
     slot->vet = STEP_RUNNING;
     return TAKE;
 }

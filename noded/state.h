@@ -214,6 +214,10 @@ int64_t state_next_due_ms(const struct state *state);
 const struct state_epoch *state_left(const struct state *state, size_t *ret_n);
 /* It was swept, or is not to be. swept: nothing is left; also of a uid of which leased was told that something is. */
 void state_left_done(struct state *state, uint32_t uid, bool swept);
+/* Something lies here of a uid that no lease of this node answers for: it is left, too, with epoch 0. */
+void state_left_add(struct state *state, uint32_t uid);
+/* What is left can not be swept: if a lease waits to be admitted over it, it is refused, and answers for all of it. */
+void state_left_refuse(struct state *state, uint32_t uid, unsigned reason, const char *detail);
 
 /* Every epoch ever seen that is on disk, for a rewrite of the file: the caller frees. */
 struct state_epoch *state_epochs(const struct state *state, size_t *ret_n);

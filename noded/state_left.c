@@ -31,7 +31,7 @@ struct state_epoch left_drop(struct state *state, struct seen *seen)
     while (state->left[--i].uid != seen->uid) {
     }
     left = state->left[i];
-    seen->left = false;
+    seen->left = seen->behind = false;
     state->left[i] = state->left[--state->n_left];
     return left;
 }
@@ -53,13 +53,31 @@ void state_left_done(struct state *state, uint32_t uid, bool swept)
     left = left_drop(state, seen);
     over = !seen->slot || seen->slot->phase >= STATE_RETIRED;
     /* Not if the uid is another lease's now: of that one nothing has been swept. */
-    if (!swept || !over || (left.uid && left.epoch != seen->epoch) ||
+    if (!swept || !over || (left.epoch && left.epoch != seen->epoch) ||
         !(seen->on_disk || (seen->slot && seen->slot->member)))
         return;
     if (!seen->closed)
         state_want_persist(state, seen);
     seen->closed = true;
     seen_swept(state, seen, true);
+}
+
+void state_left_add(struct state *state, uint32_t uid)
+{
+    struct seen *seen = table_put(&state->table, uid);
+
+    if (seen->left)
+        return;
+    left_put(state, seen, &(struct state_epoch){.uid = uid});
+    seen_swept(state, seen, false);
+}
+
+void state_left_refuse(struct state *state, uint32_t uid, unsigned reason, const char *detail)
+{
+    struct seen *seen = table_find(&state->table, uid);
+
+    if (seen && seen->left && seen->slot && seen->slot->waiting)
+        slot_refuse(state, seen, reason, detail);
 }
 
 size_t left_for_rewrite(const struct state *state, struct state_epoch *ret)

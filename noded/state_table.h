@@ -57,6 +57,7 @@ struct seen {
     bool on_disk, closed_on_disk, swept_on_disk;
     bool queued; /* in state->persist_queue */
     bool left;   /* in state->left */
+    bool behind; /* and the disk still has the epoch that is */
 };
 
 /* Open addressing, never shrinks. Pointers die with the next table_put. */

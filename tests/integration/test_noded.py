@@ -70,6 +70,14 @@ class Noded(peer.Daemon):
             pass
         return None
 
+    def knows(self):
+        """Up to which revision of leased's state it has all in the map."""
+        try:
+            with open(self.map, "rb") as f:
+                return struct.unpack_from("<Q", f.read(4096), 2048)[0]
+        except (FileNotFoundError, struct.error):
+            return 0
+
 
 class NodedTest(unittest.TestCase):
     keep_log = os.environ.get("NODED_LOG")
@@ -619,12 +627,13 @@ class NodedTest(unittest.TestCase):
             node=b"n1", reason=b"pulled the plug", machine_id=node.machine_id.encode(),
             boot_id=node.boot_id.encode())), timeout=5)
 
-    def start_in_another_boot(self):
+    def start_in_another_boot(self, also="true"):
         boot = os.path.join(self.leased.folder, "boot_id")
         with open(boot, "w") as f:
             f.write("%s\n" % uuid.uuid4())
         self.noded.start(prefix=["unshare", "-m", "sh", "-c",
-                                 "mount --bind %s /proc/sys/kernel/random/boot_id && exec \"$@\"" % boot, "sh"])
+                                 "mount --bind %s /proc/sys/kernel/random/boot_id && %s && exec \"$@\"" % (boot, also),
+                                 "sh"])
 
     def file_of(self, uid):
         path = "/var/tmp/xce-test-noded.%d" % uid
@@ -663,6 +672,30 @@ class NodedTest(unittest.TestCase):
         self.start_in_another_boot()
         self.ready()
         self.assertEqual(self.noded.said().count("sweeping 1 uids"), 1)
+
+    def test_what_could_not_be_removed_is_told_again_when_leased_has_not_heard_it(self):
+        """Its word about what it left was lost with the session: it must not be ready, and nobody may get the uid, before."""
+        self.begin_soon_lost()
+        lease = self.acquire()
+        self.lose_power()
+        self.client.release(lease)
+        self.free(lease)
+        at = self.attach_shared_memory(lease.uid)
+        fifo = os.path.join(self.leased.folder, "passwd-fifo")
+        os.mkfifo(fifo)
+        said = len(self.noded.said())
+        self.start_in_another_boot("mount --bind %s /etc/passwd" % fifo)
+        peer.until(lambda: self.noded.knows() > 0, what="all leases to be told")
+        self.leased.kill()
+        subprocess.run(["nsenter", "-m", "-t", str(self.noded.process.pid), "umount", "-l", "/etc/passwd"], check=True)
+        os.close(os.open(fifo, os.O_WRONLY))  # who waits for it gets an end
+        peer.until(lambda: "something of it can not be removed" in self.noded.said()[said:], seconds=60, what="a find")
+        self.leased.start()
+        self.ready()
+        self.assertEqual(self.blocks().get(lease.uid), "leftover")
+        self.assertEqual(libc.shmdt(at), 0)
+        self.client.node.Sweep(self.client.request(self.m["node"].NodeVerbRequest(node=b"n1", reason=b"test")), timeout=10)
+        peer.until(lambda: lease.uid not in self.blocks(), seconds=60, what="the uid to be free again")
 
     def rename(self, name):
         """The same machine under another name, as an administrator would: stop, noded.conf, start."""

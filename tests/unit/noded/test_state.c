@@ -966,6 +966,31 @@ static void state_what_was_fenced_is_left_whatever_the_disk_says(void **state)
     expect_left(f, "retire 0/3;");
 }
 
+/* What is found of a uid that nobody has is left, too: a grant that comes before leased knows waits for it, or is refused. */
+static void state_what_is_found_of_a_free_uid_is_left(void **state)
+{
+    struct fixture *f = *state;
+
+    state_recall_epoch(f->state, &(struct state_epoch){UID, 3, true, true});
+    session(f, true);
+    state_full_done(f->state, 99);
+    state_left_add(f->state, UID);
+    state_left_add(f->state, UID);
+    state_left_add(f->state, UID + 1);
+    expect_left(f, "left 0/0; left 1/0; persist 0/3c;"); /* it is known after a reboot, too */
+    state_persisted(f->state, 0);
+    shows(f, 0, 4, STATE_GRANTED, PROOF_NONE);
+    shows(f, 1, 4, STATE_GRANTED, PROOF_NONE);
+    expect(f, "");
+    state_left_refuse(f->state, UID, REASON_LEFTOVER, "a file");
+    expect_left(f, "REFUSED 0/4 leftover; left 1/0; persist 0/4c; sweep 0/4c;");
+    state_left_done(f->state, UID + 1, true);
+    expect_left(f, "vet 1/4;");
+    state_left_refuse(f->state, UID + 1, REASON_LEFTOVER, "not any more");
+    state_persisted(f->state, 0);
+    expect(f, "persist 1/4;");
+}
+
 static void state_what_is_left_is_not_admitted_over(void **state)
 {
     struct fixture *f = *state;
@@ -1110,6 +1135,7 @@ int main(void)
         STATE_TEST(state_what_was_closed_and_not_swept_is_left_over_a_reboot),
         STATE_TEST(state_what_is_left_stays_on_disk_until_it_is_swept),
         STATE_TEST(state_what_was_fenced_is_left_whatever_the_disk_says),
+        STATE_TEST(state_what_is_found_of_a_free_uid_is_left),
         STATE_TEST(state_what_is_left_is_not_admitted_over),
         STATE_TEST(state_stray_of_what_is_swept_is_swept_for_again),
         STATE_TEST(state_stray_of_what_is_dirty_waits_with_it),
