@@ -759,8 +759,10 @@ static void flush_sweeps(struct state *state)
         second = &state->sweeps;
     }
     q = queue_take(state, first, take_sweep) ? first : second;
-    if (q->n_running == 0 && queue_take(state, q, take_sweep) == 0)
+    if (q->n_running == 0 && queue_take(state, q, take_sweep) == 0) {
+        state->sweeps_kept = true;
         return;
+    }
     state->again_next = q == &state->sweeps;
     state->ops.sweep(q->running, q->n_running, q == &state->sweeps_again, state->arg);
 }
@@ -829,7 +831,7 @@ bool state_was_admitted(const struct state *state, uint32_t uid)
 void state_count(const struct state *state, struct state_counts *ret)
 {
     *ret = state->counts;
-    ret->sweeps = state->sweeps.waiting.n || state->sweeps_again.waiting.n;
+    ret->sweeps = (state->sweeps.waiting.n || state->sweeps_again.waiting.n) && !state->sweeps_kept;
     ret->vetting = state->vets.n_running || state->vets.waiting.n;
     ret->busy = state->persists.n_running || state->persists.waiting.n || state->vets.n_running ||
                 state->vets.waiting.n || state->sweeps.n_running || state->sweeps.waiting.n ||

@@ -201,7 +201,7 @@ struct state_counts {
     size_t leases, here, ended, named, retired, dirty;
     bool busy;    /* a persist, vet or sweep is under way or waiting */
     bool vetting; /* a vet is */
-    bool sweeps;  /* wait */
+    bool sweeps;  /* wait, and not for the check of their pool */
 };
 
 /* O(1). */

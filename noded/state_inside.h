@@ -25,6 +25,7 @@ struct state {
 
     struct step_queue persists, vets, sweeps, sweeps_again;
     bool again_next;
+    bool sweeps_kept;    /* those that wait are of pools that are not checked yet */
     bool persist_failed; /* wait until persist_retry_ms */
     int64_t persist_retry_ms;
 

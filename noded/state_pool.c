@@ -28,6 +28,7 @@ int state_pool_set(struct state *state, const struct state_pool *pool)
         old = &state->pools[state->n_pools++];
     *old = *pool;
     old->check = POOL_UNCHECKED;
+    state->sweeps_kept = false;
     return STATE_POOL_CHANGED;
 }
 
@@ -45,6 +46,7 @@ void state_pool_checked(struct state *state, const char *name, bool passed)
 
     if (pool)
         pool->check = passed ? POOL_PASSED : POOL_FAILED;
+    state->sweeps_kept = false;
 }
 
 const struct state_pool *state_pools(const struct state *state, size_t *ret_n)

@@ -75,6 +75,7 @@ void slot_want_sweep(struct state *state, struct slot *slot)
         slot->sweep_again = true;
     } else if (slot->sweep != STEP_QUEUED) {
         slot->sweep = STEP_QUEUED;
+        state->sweeps_kept = false;
         uids_add(slot->was_dirty ? &state->sweeps_again.waiting : &state->sweeps.waiting,
                  slot->uid);
     }

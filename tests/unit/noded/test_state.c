@@ -788,6 +788,36 @@ static void state_unchecked_pool_waits_failed_pool_refuses(void **state)
     expect(f, "sweep again 201/1c 200/1c;");
 }
 
+static bool sweeps_wait(struct fixture *f)
+{
+    struct state_counts counts;
+
+    state_count(f->state, &counts);
+    return counts.sweeps;
+}
+
+/* Who comes back for each sweep that waits would come back without end. */
+static void state_sweep_of_an_unchecked_pool_is_not_waited_for(void **state)
+{
+    struct fixture *f = *state;
+
+    session(f, true);
+    (void)state_pool_set(f->state, &(struct state_pool){"q", UID + 200, UID + 300, 1, 0});
+    shows(f, 201, 1, STATE_DRAINING, PROOF_NONE);
+    assert_true(sweeps_wait(f));
+    expect(f, "set 201/1 3 member closed; persist 201/1c; kill 201/1;");
+    assert_false(sweeps_wait(f));
+    shows(f, 0, 1, STATE_DRAINING, PROOF_NONE);
+    assert_true(sweeps_wait(f));
+    expect(f, "set 0/1 3 member closed; sweep 0/1c; kill 201/1;");
+    swept(f);
+    expect(f, "kill 201/1;"); /* but it goes on dying */
+    assert_false(sweeps_wait(f));
+    state_pool_checked(f->state, "q", true);
+    assert_true(sweeps_wait(f));
+    expect(f, "sweep 201/1c;");
+}
+
 static void state_validity_ends_what_is_here(void **state)
 {
     struct fixture *f = *state;
@@ -1162,6 +1192,7 @@ int main(void)
         STATE_TEST(state_member_let_go_is_swept_while_active),
         STATE_TEST(state_full_list_takes_away_what_it_does_not_name),
         STATE_TEST(state_unchecked_pool_waits_failed_pool_refuses),
+        STATE_TEST(state_sweep_of_an_unchecked_pool_is_not_waited_for),
         STATE_TEST(state_validity_ends_what_is_here),
         STATE_TEST(state_validity_ends_what_runs_in_an_unchecked_pool),
         STATE_TEST(state_older_revision_is_not_taken),
