@@ -70,6 +70,18 @@ void node_map_each(struct node_map *m, node_map_lease_fn fn, void *arg)
     }
 }
 
+size_t node_map_ranges(const struct node_map *m, struct xce_map_range *ret)
+{
+    const struct map *map = map_writer_map(m->writer);
+    struct map_status status;
+
+    if (!map)
+        return 0;
+    map_status(map, &status);
+    memcpy(ret, status.ranges, status.n_ranges * sizeof(*ret));
+    return status.n_ranges;
+}
+
 int node_map_shape(struct node_map *m, const char *prefix, const struct state_pool *pools,
                    size_t n_pools)
 {

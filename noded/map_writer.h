@@ -37,6 +37,9 @@ void node_map_close(struct node_map *map, bool in_order);
 typedef void (*node_map_lease_fn)(const struct state_lease *lease, bool closed, void *arg);
 void node_map_each(struct node_map *map, node_map_lease_fn fn, void *arg);
 
+/* The ranges that it has; ret has room for XCE_RANGES_MAX. How many. */
+size_t node_map_ranges(const struct node_map *map, struct xce_map_range *ret);
+
 /* Give it the ranges of the pools. 0; -ENOSPC, -errno: as it was before. */
 int node_map_shape(struct node_map *map, const char *prefix, const struct state_pool *pools,
                    size_t n_pools);

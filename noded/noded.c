@@ -516,19 +516,21 @@ static void name_take(struct noded *n)
 
 static int past_start(struct noded *n)
 {
-    bool torn = false;
+    bool torn = false, pools;
     int r;
 
     clean_take(n);
     r = noded_epochs_start(n, &torn);
     if (r < 0)
         return r;
-    noded_pools_start(n);
+    pools = noded_pools_start(n);
     r = noded_incarnation_start(n);
     if (r == 0)
         r = noded_map_start(n, torn);
     if (r < 0)
         return r;
+    if (!pools)
+        noded_pools_guess(n);
     name_take(n);
     /* A map of the ranges that were known last: names of the range are ours, whether leased is there or not. */
     if (!node_map_exists(n->map))

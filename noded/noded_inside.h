@@ -144,6 +144,7 @@ struct noded {
     struct verdicts held;
 
     /* noded_pools.c */
+    bool pools_guessed;  /* out of the map: no pool of leased's has these names */
     char checking[33];   /* the pool whose check is under way; "" = none */
     bool checking_files; /* and only of files */
     bool saving, save_wanted;
@@ -274,8 +275,10 @@ int noded_incarnation_take(struct noded *n, const struct session_welcome *welcom
 
 /* ---- noded_pools.c ---- */
 
-/* The pools of the last time; a file that is not sound is as none. */
-void noded_pools_start(struct noded *n);
+/* The pools of the last time. false: their file is lost, or not sound. */
+bool noded_pools_start(struct noded *n);
+/* Then until leased tells them they are what the map has, and leased is asked for everything. */
+void noded_pools_guess(struct noded *n);
 /* Look whether the files of accounts have changed. */
 void noded_pools_beat(struct noded *n);
 void noded_op_pool(const struct state_pool *pool, void *arg);

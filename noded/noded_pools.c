@@ -19,10 +19,11 @@
 #define CHECK_MS       30000
 #define CHECK_AGAIN_MS 5000
 #define FAILED_MS      60000
+#define VALIDITY_MS    3600000 /* while nobody has told it */
 
 /* ---- the file ---- */
 
-void noded_pools_start(struct noded *n)
+bool noded_pools_start(struct noded *n)
 {
     struct pools_file file;
     int r = pools_file_read(n->pools_path, &file);
@@ -32,10 +33,40 @@ void noded_pools_start(struct noded *n)
     else if (r < 0 && r != -ENOENT)
         log_warning(NULL, "%s: %s", n->pools_path, err_text(r));
     if (r < 0)
-        return;
+        return false;
     memcpy(n->prefix, file.prefix, sizeof(n->prefix));
     for (size_t i = 0; i < file.n_pools; i++)
         (void)state_pool_set(n->state, &file.pools[i]);
+    return true;
+}
+
+/* A node that knows of no pool guards nothing, ends nothing, and takes each pass for a clean one. */
+void noded_pools_guess(struct noded *n)
+{
+    struct xce_map_range ranges[XCE_RANGES_MAX];
+    size_t n_ranges = node_map_ranges(n->map, ranges);
+
+    for (size_t i = 0; i < n_ranges; i++) {
+        struct state_pool pool = {.first = ranges[i].first,
+                                  .last = ranges[i].first + ranges[i].count - 1,
+                                  .validity_ms = VALIDITY_MS};
+        (void)snprintf(pool.name, sizeof(pool.name), "(%u, of the map)", pool.first);
+        (void)state_pool_set(n->state, &pool);
+    }
+    n->pools_guessed = n_ranges > 0;
+    n->complete = false;
+    if (n_ranges)
+        log_warning(NULL, "%s: the pools are those of the map until leased tells them",
+                    n->pools_path);
+}
+
+static void guesses_drop(struct noded *n)
+{
+    const struct state_pool *pool;
+
+    while (n->pools_guessed && (pool = state_pool_at(n->state, 0)))
+        state_pool_gone(n->state, pool->name);
+    n->pools_guessed = false;
 }
 
 struct save {
@@ -70,6 +101,11 @@ static void save_done(int r, void *arg)
     noded_touch(n);
 }
 
+static bool save_may(const struct noded *n)
+{
+    return *n->prefix && !n->pools_guessed;
+}
+
 static void save_begin(struct noded *n)
 {
     struct save *save = mem_must_calloc(1, sizeof(*save));
@@ -93,6 +129,7 @@ void noded_op_pool(const struct state_pool *told, void *arg)
     struct state_pool pool = *told, *held;
     int r;
 
+    guesses_drop(n);
     pool.check_at_ms = 0;
     held = state_pool_named(n->state, pool.name);
     /* One that grows was looked at in its old part. */
@@ -149,6 +186,7 @@ void noded_pools_listed(struct noded *n)
 {
     struct state_pool *pool;
 
+    n->pools_guessed = false;
     for (size_t i = 0; (pool = state_pool_at(n->state, i));) {
         char name[sizeof(pool->name)];
         memcpy(name, pool->name, sizeof(name));
@@ -163,7 +201,7 @@ void noded_pools_say(struct noded *n)
 {
     struct state_pool *pool;
 
-    for (size_t i = 0; (pool = state_pool_at(n->state, i)); i++)
+    for (size_t i = 0; !n->pools_guessed && (pool = state_pool_at(n->state, i)); i++)
         if (pool->check != POOL_UNCHECKED)
             session_pool_check(n->session, pool->name, pool->check == POOL_PASSED, "");
 }
@@ -189,7 +227,8 @@ static void verdict_take(struct noded *n, struct state_pool *pool, bool passed, 
             LOG_FIELDS(.message_id = LOG_ID_BLOCKED),
             "pool %s overlaps what this machine has, so nothing in it is touched or used here: %s",
             pool->name, detail);
-    session_pool_check(n->session, pool->name, passed, detail);
+    if (!n->pools_guessed)
+        session_pool_check(n->session, pool->name, passed, detail);
 }
 
 /* Who has it is blocked by itself, so that no other node is given it either. Where he came later the pool goes on; an id map, or
@@ -272,7 +311,7 @@ void noded_pools_settle(struct noded *n, int64_t now_ms)
 {
     struct state_pool *pool;
 
-    if (n->save_wanted && !n->saving && *n->prefix && now_ms >= n->save_retry_ms)
+    if (n->save_wanted && !n->saving && save_may(n) && now_ms >= n->save_retry_ms)
         save_begin(n);
     if (now_ms >= n->checked_ms + n->settings->account_check_ms) {
         n->checked_ms = now_ms;
@@ -293,7 +332,7 @@ int64_t noded_pools_next_ms(const struct noded *n)
 
     if (!*n->prefix)
         return next_ms;
-    if (n->save_wanted && !n->saving && n->save_retry_ms < next_ms)
+    if (n->save_wanted && !n->saving && save_may(n) && n->save_retry_ms < next_ms)
         next_ms = n->save_retry_ms;
     if (pool && !*n->checking && pool->check_at_ms < next_ms)
         next_ms = pool->check_at_ms;

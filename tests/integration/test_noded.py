@@ -877,6 +877,29 @@ class NodedTest(unittest.TestCase):
         self.assertIn(path + ": ", said)
         self.assertIn("move the file away", said)
 
+    def test_pools_are_known_by_the_map_when_their_file_is_lost(self):
+        """Without leased, too: what is not here is ended, and what is here goes on."""
+        for lose in (os.unlink, lambda path: os.truncate(path, 20)):
+            if not self.noded.process:
+                self.begin()
+            lease = self.acquire()
+            job = self.run_as(lease.uid, "sleep", "1000")
+            self.noded.kill()
+            self.leased.kill()
+            lose(os.path.join(self.noded.state, "pools"))
+            stray = self.run_as(FIRST + COUNT - 1, "sleep", "1000")
+            self.noded.start()
+            self.killed(stray)
+            self.leased.start()
+            self.ready()
+            self.assertIsNone(job.poll())
+            self.assertEqual(self.noded.record(lease.uid)[1], 2)
+            self.client.release(lease)
+            self.killed(job)
+            self.free(lease)
+            with open(os.path.join(self.noded.state, "pools")) as f:
+                self.assertIn("pool main %d %d" % (FIRST, FIRST + COUNT - 1), f.read())
+
     def test_two_nodeds_do_not_share_a_machine(self):
         self.begin()
         code, said = self.noded.run()

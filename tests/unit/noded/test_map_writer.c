@@ -237,6 +237,20 @@ static void node_map_taken_away_is_unsure_not_empty(void **state)
     assert_false(f->reader.unsure);
 }
 
+static void node_map_tells_its_ranges(void **state)
+{
+    struct fixture *f = get(state);
+    struct xce_map_range ranges[XCE_RANGES_MAX];
+
+    assert_int_equal(node_map_ranges(f->map, ranges), 0);
+    assert_int_equal(node_map_shape(f->map, "xce-", pools, 2), 0);
+    assert_int_equal(node_map_ranges(f->map, ranges), 2);
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(ranges[i].first, pools[i].first);
+        assert_int_equal(ranges[i].count, pools[i].last - pools[i].first + 1);
+    }
+}
+
 static void node_map_second_writer_is_refused(void **state)
 {
     struct fixture *f = get(state);
@@ -295,6 +309,7 @@ int main(void)
         MAP_TEST(node_map_killed_writer_leaves_a_map_that_is_taken_over),
         MAP_TEST(node_map_reader_follows_a_new_shape),
         MAP_TEST(node_map_taken_away_is_unsure_not_empty),
+        MAP_TEST(node_map_tells_its_ranges),
         MAP_TEST(node_map_second_writer_is_refused),
         MAP_TEST(node_map_full_file_system_is_an_error_and_passes),
     };
