@@ -30,6 +30,7 @@ struct epochs {
     int fd;
     uint64_t serial; /* of the last batch */
     uint64_t size;
+    bool rest; /* of a batch that failed lies behind size */
     char path[];
 };
 
@@ -189,6 +190,14 @@ static int write_at(int fd, const uint8_t *bytes, size_t len, uint64_t at)
     return fdatasync(fd) < 0 ? -errno : 0;
 }
 
+static int rest_cut(struct epochs *e)
+{
+    if (e->rest && ftruncate(e->fd, (off_t)e->size) < 0)
+        return -errno;
+    e->rest = false;
+    return 0;
+}
+
 int epochs_append(struct epochs *e, const struct epoch_entry *entries, size_t n)
 {
     auto_free uint8_t *bytes = NULL;
@@ -200,11 +209,14 @@ int epochs_append(struct epochs *e, const struct epoch_entry *entries, size_t n)
     bytes = batches_pack(entries, n, e->serial, &len);
     if (!bytes)
         return -ENOMEM;
+    /* Nobody relies on what failed, but it must not lie in the way of the next one. */
+    r = rest_cut(e);
+    if (r < 0)
+        return r;
     r = write_at(e->fd, bytes, len, e->size);
     if (r < 0) {
-        /* Nobody relies on it, but it must not lie in the way of the next one: else there is none. */
-        if (ftruncate(e->fd, (off_t)e->size) < 0)
-            e->fd = mem_close(e->fd);
+        e->rest = true;
+        (void)rest_cut(e);
         return r;
     }
     e->size += len;
@@ -234,6 +246,7 @@ int epochs_rewrite(struct epochs *e, const struct epoch_entry *entries, size_t n
     r = fd < 0 ? -errno : 0;
     (void)mem_close(e->fd);
     e->fd = fd;
+    e->rest = false;
     if (r < 0)
         return r;
     e->size = len;

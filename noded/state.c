@@ -373,27 +373,29 @@ static struct seen *still(struct state *state, const struct state_epoch *entry)
     return seen && seen->epoch == entry->epoch ? seen : NULL;
 }
 
-static void persist_failed(struct state *state, struct seen *seen, int r)
+/* To be tried again, all of it; what waits to be READY for it does not wait, and what can not be CLEAN is said to be dirty. */
+static void persist_failed(struct state *state, struct seen *seen)
 {
     struct slot *slot = seen->slot;
 
-    /* To be tried again, all of it; what waits to be READY for it does not wait. */
     state_want_persist(state, seen);
     if (slot && slot->member && !slot->closed && !seen->on_disk)
-        slot_refuse(state, seen, r == -ENOSPC ? REASON_NO_SPACE : REASON_SCAN_FAILED,
-                    "its epoch can not be written to disk");
+        slot_refuse(state, seen, state->persist_reason, "its epoch can not be written to disk");
+    else if (slot)
+        slot_say(state, seen);
 }
 
 void state_persisted(struct state *state, int r)
 {
     struct step_queue *q = &state->persists;
 
+    state->persist_reason = r == 0 ? 0 : r == -ENOSPC ? REASON_NO_SPACE : REASON_SCAN_FAILED;
     for (size_t i = 0; i < q->n_running; i++) {
         struct seen *seen = still(state, &q->running[i]);
         if (!seen)
             continue;
         if (r < 0) {
-            persist_failed(state, seen, r);
+            persist_failed(state, seen);
             continue;
         }
         seen->on_disk = true;

@@ -28,6 +28,7 @@ struct state {
     bool sweeps_kept;    /* those that wait are of pools that are not checked yet */
     bool persist_failed; /* wait until persist_retry_ms */
     int64_t persist_retry_ms;
+    unsigned persist_reason; /* why the last one failed; 0 = it did not */
 
     struct uids unseen; /* said, not seen in the feed yet */
     struct uids dirty;  /* wait for their next sweep */

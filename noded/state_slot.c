@@ -155,11 +155,13 @@ void slot_admit(struct state *state, struct seen *seen)
 
 /* What there is to say of it: READY when all that it promises is so; of an ended one what the sweep found, once it is
  * certain that nobody is let in again. */
-static enum state_say slot_truth(const struct seen *seen, unsigned *ret_reason)
+static enum state_say slot_truth(const struct state *state, const struct seen *seen,
+                                 unsigned *ret_reason, const char **ret_detail)
 {
     const struct slot *slot = seen->slot;
 
     *ret_reason = 0;
+    *ret_detail = slot->detail;
     if (!slot->member || slot->phase >= STATE_RETIRED)
         return SAY_NOTHING;
     if (!slot->closed)
@@ -170,6 +172,11 @@ static enum state_say slot_truth(const struct seen *seen, unsigned *ret_reason)
     }
     if (slot->sweep == STEP_DONE && seen->closed_on_disk && slot->proof != PROOF_CLEAN)
         return SAY_CLEAN;
+    if (slot->sweep == STEP_DONE && !seen->closed_on_disk && state->persist_reason) {
+        *ret_reason = state->persist_reason;
+        *ret_detail = "its end can not be written to disk";
+        return SAY_DIRTY;
+    }
     if (slot->was_dirty && slot->sweep != STEP_DONE) {
         *ret_reason = slot->reason;
         return SAY_DIRTY;
@@ -181,8 +188,9 @@ void slot_say(struct state *state, struct seen *seen)
 {
     struct slot *slot = seen->slot;
     unsigned reason;
-    enum state_say truth = slot_truth(seen, &reason);
-    struct state_verdict about = {slot->uid, slot->epoch, reason, reason ? slot->detail : NULL};
+    const char *detail;
+    enum state_say truth = slot_truth(state, seen, &reason, &detail);
+    struct state_verdict about = {slot->uid, slot->epoch, reason, reason ? detail : NULL};
 
     if (!state->in_session || truth == SAY_NOTHING ||
         (truth == slot->said && reason == slot->said_reason))

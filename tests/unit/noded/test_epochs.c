@@ -6,10 +6,12 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -210,6 +212,37 @@ static void epochs_large_rewrite_spans_batches(void **state)
     free(all);
 }
 
+/* Nothing can be done with the file any more, not even cut off what was begun; then it can. */
+static void epochs_file_that_can_not_be_changed_for_a_while_goes_on(void **state)
+{
+    struct fixture *f = *state;
+    const struct epoch_entry entry = {2, 9, false, false};
+    int flags = 0, immutable, fd, first, second;
+
+    assert_int_equal(reopen(f), 0);
+    append(f, 1, 7, false);
+    fd = open(f->path, O_RDONLY | O_CLOEXEC);
+    if (ioctl(fd, FS_IOC_GETFLAGS, &flags) < 0) {
+        (void)close(fd);
+        skip();
+    }
+    immutable = flags | FS_IMMUTABLE_FL;
+    if (ioctl(fd, FS_IOC_SETFLAGS, &immutable) < 0) {
+        (void)close(fd);
+        skip();
+    }
+    first = epochs_append(f->epochs, &entry, 1);
+    second = epochs_append(f->epochs, &entry, 1);
+    assert_int_equal(ioctl(fd, FS_IOC_SETFLAGS, &flags), 0);
+    assert_int_equal(first, -EPERM);
+    assert_int_equal(second, -EPERM);
+    (void)close(fd);
+    append(f, 3, 4, false);
+    assert_int_equal(reopen(f), 0);
+    assert_int_equal(f->told, 2);
+    assert_int_equal(f->epoch[3], 4);
+}
+
 static void full_disk_child(struct fixture *f)
 {
     struct epoch_entry many[1000] = {{1, 1, false, false}};
@@ -265,6 +298,7 @@ int main(void)
         EPOCHS_TEST(epochs_damage_in_the_middle_is_an_error_that_names_the_file),
         EPOCHS_TEST(epochs_grown_file_is_rewritten),
         EPOCHS_TEST(epochs_large_rewrite_spans_batches),
+        EPOCHS_TEST(epochs_file_that_can_not_be_changed_for_a_while_goes_on),
         EPOCHS_TEST(epochs_full_disk_is_an_error_and_passes),
     };
 

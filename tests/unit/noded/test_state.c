@@ -204,6 +204,34 @@ static void state_no_room_refuses(void **state)
     expect(f, "REFUSED 1/1 no-space;");
 }
 
+/* Whoever waits for its CLEAN is told what keeps it. */
+static void state_end_that_can_not_be_written_is_dirty(void **state)
+{
+    struct fixture *f = *state;
+
+    session(f, true);
+    make_here(f, 0, 1);
+    make_here(f, 1, 1);
+    shows(f, 0, 1, STATE_DRAINING, PROOF_NONE);
+    expect(f, "close 0/1; set 0/1 3 member closed; persist 0/1c; sweep 0/1c;");
+    swept(f);
+    expect(f, "");
+    state_persisted(f->state, -ENOSPC);
+    expect(f, "DIRTY 0/1 no-space;");
+    shows(f, 1, 1, STATE_DRAINING, PROOF_NONE);
+    expect(f, "close 1/1; set 1/1 3 member closed; sweep 1/1c;");
+    swept(f);
+    expect(f, "DIRTY 1/1 no-space;");
+    elapse(f, 1000);
+    expect(f, "persist 0/1cs 1/1cs;");
+    state_persisted(f->state, -EIO);
+    expect(f, "DIRTY 0/1 scan-failed; DIRTY 1/1 scan-failed;");
+    elapse(f, 1000);
+    expect(f, "persist 0/1cs 1/1cs;");
+    state_persisted(f->state, 0);
+    expect(f, "CLEAN 0/1; CLEAN 1/1;");
+}
+
 static void state_closed_stays_closed(void **state)
 {
     struct fixture *f = *state;
@@ -779,6 +807,7 @@ int main(void)
         STATE_TEST(state_epoch_of_the_disk_counts_after_a_restart),
         STATE_TEST(state_bad_vetting_refuses_and_is_swept),
         STATE_TEST(state_no_room_refuses),
+        STATE_TEST(state_end_that_can_not_be_written_is_dirty),
         STATE_TEST(state_closed_stays_closed),
         STATE_TEST(state_closed_on_disk_stays_closed_without_a_map),
         STATE_TEST(state_ready_that_is_not_remembered_is_closed),
