@@ -659,20 +659,21 @@ static void run(struct noded *n)
 }
 
 /* In order: what the map and the disk hold is all there is, and the next one may say so. If it is not all (what has retired
- * is not looked through yet, or what this node left), leased is asked for the rest. */
+ * is not looked through yet, what this node left, what the map had no room for), leased is asked for the rest. */
 static void leave_in_order(struct noded *n)
 {
     char text[FS_ID_BUF + 8];
     size_t n_left;
+    bool all;
 
     (void)state_left(n->state, &n_left);
+    all = !n->retired.n && !n_left && !list_wanted(n) && state_is_in_map(n->state);
     node_map_close(n->map, true);
     n->map = NULL;
     /* leased has not heard yet that the one before us did not end so. */
     if (!n->clean_start && !n->had_session)
         return;
-    (void)snprintf(text, sizeof(text), "%s%s", n->boot_id,
-                   n->retired.n || n_left || list_wanted(n) ? " list" : "");
+    (void)snprintf(text, sizeof(text), "%s%s", n->boot_id, all ? "" : " list");
     if (fs_write_file(AT_FDCWD, n->clean_path, text, strlen(text), 0600) < 0)
         log_warning(NULL, "%s: cannot be written: the next start counts as one after a crash",
                     n->clean_path);

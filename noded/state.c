@@ -830,6 +830,16 @@ bool state_was_admitted(const struct state *state, uint32_t uid)
            (!seen->slot || seen->slot->member);
 }
 
+bool state_is_in_map(const struct state *state)
+{
+    const struct seen *seen;
+
+    for (size_t at = 0; (seen = table_next(&state->table, &at));)
+        if (seen->slot && seen->slot->phase < STATE_RETIRED && !seen->slot->written)
+            return false;
+    return true;
+}
+
 void state_count(const struct state *state, struct state_counts *ret)
 {
     *ret = state->counts;

@@ -197,6 +197,9 @@ bool state_is_retired(const struct state *state, uint32_t uid);
  * has told all leases, and it is in the map again, its lease may stand. */
 bool state_was_admitted(const struct state *state, uint32_t uid);
 
+/* Whether the map holds all that has a name. */
+bool state_is_in_map(const struct state *state);
+
 struct state_counts {
     size_t leases, here, ended, named, retired, dirty;
     bool busy;    /* a persist, vet or sweep is under way or waiting */

@@ -921,6 +921,31 @@ class NodedTest(unittest.TestCase):
         peer.until(lambda: "there is room again" in self.noded.said(), what="the map to be made")
         self.assertTrue(self.acquire().uid)
 
+    def test_lease_that_the_map_had_no_room_for_is_swept_after_a_restart(self):
+        """It is in no map, so who comes after an end in order knows nothing of it: leased is asked for all."""
+        holder = subprocess.Popen(["unshare", "-m", "sh", "-c", "mount -t tmpfs -o size=1m none %s && exec sleep 1000"
+                                   % self.noded.runtime])
+        self.children.append(holder)
+
+        def mounted():
+            with open("/proc/%d/mounts" % holder.pid) as f:
+                return self.noded.runtime in f.read()
+        peer.until(mounted, what="the mount")
+        prefix = ["nsenter", "-m", "-t", str(holder.pid)]
+        self.noded.start(prefix)
+        self.client.create_pool(first=FIRST, count=COUNT, cooldown_ms=1000, ready_timeout_ms=8000)
+        self.client.create_pool(name=b"big", first=0x73000000, count=65536, cooldown_ms=1000, ready_timeout_ms=8000)
+        self.ready()
+        lease = self.client.acquire(pool=b"big").leases[0]
+        at = self.attach_shared_memory(lease.uid)
+        peer.until(lambda: self.member(lease).reason == "ipc-shm", what="a dirty report")
+        self.assertEqual(self.noded.stop(), 0)
+        subprocess.run([*prefix, "mount", "-o", "remount,size=64m", self.noded.runtime], check=True)
+        self.noded.start(prefix)
+        self.ready()
+        self.assertEqual(libc.shmdt(at), 0)
+        self.free(lease)
+
     def test_bad_configuration_names_the_place(self):
         for line, word in (("Guard = soon", "Guard"), ("Colour = red", "Colour"), ("Server = tcp:7623", "Server"),
                            ("Node = a b", "Node"), ("LocalRoots = /", "LocalRoots")):

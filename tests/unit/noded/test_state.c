@@ -180,6 +180,24 @@ static void state_bad_vetting_refuses_and_is_swept(void **state)
     expect(f, "CLEAN 0/1;");
 }
 
+static void state_knows_that_the_map_does_not_hold_all(void **state)
+{
+    struct fixture *f = *state;
+
+    session(f, true);
+    make_here(f, 0, 1);
+    shows_foreign(f, 1, 4, STATE_ACTIVE);
+    assert_true(state_is_in_map(f->state));
+    f->map_r = -ENOSPC;
+    shows_foreign(f, 2, 4, STATE_ACTIVE);
+    assert_false(state_is_in_map(f->state));
+    shows_foreign(f, 2, 4, STATE_RETIRED); /* without a name */
+    assert_true(state_is_in_map(f->state));
+    shows(f, 3, 1, STATE_DRAINING, PROOF_NONE);
+    assert_false(state_is_in_map(f->state));
+    f->len = 0;
+}
+
 static void state_no_room_refuses(void **state)
 {
     struct fixture *f = *state;
@@ -806,6 +824,7 @@ int main(void)
         STATE_TEST(state_stray_of_what_is_dirty_waits_with_it),
         STATE_TEST(state_epoch_of_the_disk_counts_after_a_restart),
         STATE_TEST(state_bad_vetting_refuses_and_is_swept),
+        STATE_TEST(state_knows_that_the_map_does_not_hold_all),
         STATE_TEST(state_no_room_refuses),
         STATE_TEST(state_end_that_can_not_be_written_is_dirty),
         STATE_TEST(state_closed_stays_closed),
