@@ -11,6 +11,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/err.h"
@@ -19,6 +20,11 @@
 #include "noded/reason.h"
 
 #define GROUPS_MAX 64
+/* nsswitch.conf is not read before nobody has written to it for so long; a clock may be a little behind. */
+#define FRESH_MS       200
+#define FRESH_AHEAD_MS 2000
+#define FRESH_LOOK_MS  50
+#define FRESH_TRIES    80
 
 const struct collide_files collide_files_default = {
     .nsswitch = "/etc/nsswitch.conf",
@@ -57,7 +63,8 @@ static void database_configure(const char *line, bool systemd)
     }
 }
 
-static void services_configure(const char *path, bool systemd)
+/* 0; -errno: who is to be asked is not known. Without the file it is the files alone, as for everybody else. */
+static int services_configure(const char *path, bool systemd)
 {
     auto_free char *line = NULL;
     auto_fclose FILE *file = fopen(path, "re");
@@ -65,11 +72,12 @@ static void services_configure(const char *path, bool systemd)
 
     memset(services, 0, sizeof(services));
     if (!file)
-        return;
+        return errno == ENOENT ? 0 : -errno;
     while (getline(&line, &cap, file) > 0) {
         line[strcspn(line, "#")] = '\0';
         database_configure(line, systemd);
     }
+    return feof(file) ? 0 : -errno;
 }
 
 static void records_look(const struct collide_files *files, uint32_t uid,
@@ -254,22 +262,53 @@ void collide_ask(const struct collide_question *q, const struct collide_files *f
 
 /* ---- the process ---- */
 
-/* Once for each question: a look at two places, so that none is answered by what was so before. */
-static void services_refresh(const struct collide_files *files)
+static bool same_file(const struct stat *a, const struct stat *b)
+{
+    return a->st_ino == b->st_ino && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
+           a->st_mtim.tv_nsec == b->st_mtim.tv_nsec && a->st_size == b->st_size;
+}
+
+/* Somebody may be in the middle of writing it. */
+static bool is_fresh(const struct stat *st)
+{
+    struct timespec now;
+    int64_t age_ms;
+
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    age_ms = (int64_t)(now.tv_sec - st->st_mtim.tv_sec) * 1000 +
+             (now.tv_nsec - st->st_mtim.tv_nsec) / 1000000;
+    return age_ms > -FRESH_AHEAD_MS && age_ms < FRESH_MS;
+}
+
+/* Once for each question: a look at two places, so that none is answered by what was so before, or by half of what is to be.
+ * 0; -errno who is to be asked is not known. */
+static int services_refresh(const struct collide_files *files)
 {
     static struct stat last;
-    static bool last_systemd;
-    struct stat now = {0};
-    bool systemd = name_systemd_has_others(files->providers);
+    static bool last_systemd, known;
 
-    (void)stat(files->nsswitch, &now);
-    if (now.st_ino == last.st_ino && now.st_mtim.tv_sec == last.st_mtim.tv_sec &&
-        now.st_mtim.tv_nsec == last.st_mtim.tv_nsec && now.st_size == last.st_size &&
-        systemd == last_systemd)
-        return;
-    last = now;
-    last_systemd = systemd;
-    services_configure(files->nsswitch, systemd);
+    for (int i = 0; i < FRESH_TRIES; i++) {
+        struct stat now = {0}, then = {0};
+        bool systemd = name_systemd_has_others(files->providers);
+        int r;
+
+        (void)stat(files->nsswitch, &now);
+        if (known && same_file(&now, &last) && systemd == last_systemd)
+            return 0;
+        known = false;
+        if (is_fresh(&now)) {
+            (void)usleep(FRESH_LOOK_MS * 1000);
+            continue;
+        }
+        r = services_configure(files->nsswitch, systemd);
+        if (r < 0)
+            return r;
+        (void)stat(files->nsswitch, &then);
+        known = same_file(&now, &then);
+        last = now;
+        last_systemd = systemd;
+    }
+    return -EBUSY;
 }
 
 static size_t answer_len(const struct collide_answer *answer)
@@ -282,6 +321,7 @@ void collide_serve(int socket, const struct collide_files *files)
     static struct collide_question question;
     static struct collide_answer answer;
     ssize_t n;
+    int r;
 
     /* If our parent dies while a service hangs, nobody else ends us. */
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -291,8 +331,10 @@ void collide_serve(int socket, const struct collide_files *files)
                 offsetof(struct collide_question, uids) + question.n * sizeof(question.uids[0]))
             return;
         question.prefix[sizeof(question.prefix) - 1] = '\0';
-        services_refresh(files);
+        r = services_refresh(files);
         collide_ask(&question, files, &answer);
+        if (r < 0 && question.kind != COLLIDE_RANGE_FILES)
+            file_doubt(&question, files->nsswitch, r, &answer);
         if (send(socket, &answer, answer_len(&answer), MSG_NOSIGNAL) < 0)
             return;
     }

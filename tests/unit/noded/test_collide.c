@@ -5,11 +5,16 @@
 
 #include <cmocka.h>
 #include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/name_service.h"
@@ -303,7 +308,8 @@ static void ask_services(struct fixture *f, const char *nsswitch)
     int sockets[2], status;
     pid_t pid;
 
-    put(f->nsswitch, nsswitch);
+    if (nsswitch)
+        put(f->nsswitch, nsswitch);
     assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sockets), 0);
     pid = fork();
     if (pid == 0) {
@@ -317,6 +323,97 @@ static void ask_services(struct fixture *f, const char *nsswitch)
     (void)close(sockets[0]);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(status, 0);
+}
+
+/* Two questions; between them by lets go on what kept the file from being read. */
+static void ask_twice(struct fixture *f, void (*by)(struct fixture *f), uint32_t ret_n[static 2])
+{
+    int sockets[2], status;
+    pid_t pid;
+
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sockets), 0);
+    pid = fork();
+    if (pid == 0) {
+        (void)close(sockets[0]);
+        collide_serve(sockets[1], &f->files);
+        _exit(0);
+    }
+    (void)close(sockets[1]);
+    for (int i = 0; i < 2; i++) {
+        send_question(sockets[0], &f->question);
+        assert_true(recv(sockets[0], &f->answer, sizeof(f->answer), 0) > 0);
+        ret_n[i] = f->answer.n;
+        if (i == 0) {
+            assert_int_equal(f->answer.n, f->question.n);
+            assert_int_equal(f->answer.found[0].reason, REASON_SCAN_FAILED);
+            by(f);
+        }
+    }
+    (void)close(sockets[0]);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+}
+
+/* A folder in its place: it can be opened, and not be read. */
+static void folder_away(struct fixture *f)
+{
+    assert_int_equal(rmdir(f->nsswitch), 0);
+    put(f->nsswitch, "passwd: files\n");
+}
+
+static void collide_services_that_are_not_known_may_have_anybody(void **state)
+{
+    struct fixture *f = *state;
+    uint32_t n[2];
+
+    f->question = (struct collide_question){
+        .kind = COLLIDE_UIDS, .n = 2, .prefix = "xce-", .uids = {{FIRST, 0}, {LAST, 0}}};
+    assert_int_equal(mkdir(f->nsswitch, 0700), 0);
+    ask_twice(f, folder_away, n);
+    assert_int_equal(n[1], 0);
+}
+
+struct rewriter {
+    const char *path;
+    atomic_bool begun;
+};
+
+/* As an editor that writes in place, and not all at once: until it is done, it has just written. */
+static void *rewrite(void *arg)
+{
+    struct rewriter *r = arg;
+    FILE *file = fopen(r->path, "we");
+    struct timespec times[2];
+
+    assert_non_null(file);
+    (void)fputs("# a comment\n", file);
+    (void)fflush(file);
+    (void)clock_gettime(CLOCK_REALTIME, &times[1]);
+    times[0] = times[1];
+    times[1].tv_sec++;
+    assert_int_equal(futimens(fileno(file), times), 0);
+    atomic_store(&r->begun, true);
+    (void)usleep(100000);
+    (void)fputs("passwd: xceup\n", file);
+    (void)fclose(file);
+    return NULL;
+}
+
+static void collide_services_are_not_taken_out_of_half_a_file(void **state)
+{
+    struct fixture *f = *state;
+    struct rewriter r = {.path = f->nsswitch};
+    pthread_t thread;
+
+    f->question = (struct collide_question){
+        .kind = COLLIDE_UIDS, .n = 1, .prefix = "xce-", .uids = {{LAST, 0}}};
+    assert_int_equal(pthread_create(&thread, NULL, rewrite, &r), 0);
+    while (!atomic_load(&r.begun))
+        (void)sched_yield();
+    ask_services(f, NULL);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(f->answer.n, 1);
+    assert_int_equal(f->answer.found[0].reason, REASON_ACCOUNT);
 }
 
 /* FIRST is nobody's, LAST is xceup's. */
@@ -396,6 +493,8 @@ int main(void)
         COLLIDE_TEST(collide_uid_with_a_static_record_is_found),
         COLLIDE_TEST(collide_services_leave_ours_out),
         COLLIDE_TEST(collide_process_answers_until_its_socket_ends),
+        COLLIDE_TEST(collide_services_that_are_not_known_may_have_anybody),
+        COLLIDE_TEST(collide_services_are_not_taken_out_of_half_a_file),
         COLLIDE_TEST(collide_service_that_is_down_may_have_anybody),
         COLLIDE_TEST(collide_list_of_a_service_that_is_down_may_have_anybody),
     };
