@@ -219,6 +219,27 @@ static void suspect_add(struct pass *p, uint32_t uid)
     p->suspects[p->n_suspects++] = (struct state_epoch){.uid = uid};
 }
 
+/* In a pool that is not guarded here, and is not to be: nothing of it is touched. Its uid waits for it, but not all the others:
+ * what has retired drains again and is dirty here, what nobody has is blocked, and no pass is clean before leased knows. */
+static void unguarded_judge(struct pass *p, const struct sweep_finding *f,
+                            enum state_standing standing)
+{
+    struct noded *n = p->n;
+
+    log_error(LOG_FIELDS(.message_id = LOG_ID_STRAY, .uid = f->uid),
+              "something runs under the uid (%s), in a pool that is not guarded here", f->detail);
+    /* A lease whose name is here has not retired: no watermark of this pass frees its uid. */
+    if (standing != STANDS_NOT || uid_list_has(&n->leftover, f->uid))
+        return;
+    p->clean = false;
+    if (!n->complete || n->listing) /* it may have a lease */
+        return;
+    if (state_is_retired(n->state, f->uid))
+        state_stray(n->state, f->uid, f->reason, f->detail);
+    else
+        noded_left_found(n, &(struct state_verdict){f->uid, 0, f->reason, f->detail});
+}
+
 /* What one finding says of this node: nothing against it if it has become here meanwhile, if it is somebody's and leased
  * knows, if the map was lost and it is not yet known whether its lease stands, or if it is but a unit that has failed. Where
  * leased waits for our sweep anyway the watermark need not wait as well, but the next try of a sweep may be half a minute
@@ -238,11 +259,15 @@ static void finding_judge(struct pass *p, const struct sweep_finding *f)
     standing = state_standing(n->state, f->uid);
     if (standing == STANDS_HERE || uid_list_has(&n->blocked, f->uid))
         return;
+    pool = state_pool_of(n->state, f->uid);
+    if (runs && pool && pool->check == POOL_FAILED) {
+        unguarded_judge(p, f, standing);
+        return;
+    }
     if (runs && standing != STANDS_SWEPT)
         p->clean = false;
     if ((!n->complete || standing == STANDS_NAMED) && state_was_admitted(n->state, f->uid))
         return;
-    pool = state_pool_of(n->state, f->uid);
     if (!pool || pool->check != POOL_PASSED) {
         if (!runs)
             return;

@@ -586,7 +586,9 @@ class NodedTest(unittest.TestCase):
         self.start_with_passwd(self.passwd_with("bob", OTHER + 7))
         self.ready()
         peer.until(lambda: "overlaps what this machine has" in self.noded.said(), what="the other pool's check")
-        stranger = self.run_as(OTHER + 8, "sleep", "1000")  # of a pool that is not guarded: no pass is clean
+        other = peer.Node(self.client, "n0", machine="2" * 32).wait(lambda n: n.welcome, what="welcome")
+        self.addCleanup(other.close)
+        other.beat = lambda: peer.Node.beat(other, 1)  # so that nothing becomes free
         lease = self.acquire(pool=b"main")
         self.client.release(lease)
         peer.until(lambda: self.noded.record(lease.uid)[1] == 0, what="noded to know that it has retired")
@@ -595,8 +597,6 @@ class NodedTest(unittest.TestCase):
         with open(path, "w"):
             os.chown(path, lease.uid, lease.uid)
         self.addCleanup(lambda: os.path.exists(path) and os.unlink(path))
-        stranger.kill()
-        stranger.wait()
         fifo = os.path.join(self.leased.folder, "passwd-fifo")
         os.mkfifo(fifo)
         self.start_with_passwd(fifo)
@@ -604,8 +604,25 @@ class NodedTest(unittest.TestCase):
             peer.until(lambda: self.lease(lease) is None, seconds=3, what="nothing: it must not be free")
         subprocess.run(["nsenter", "-m", "-t", str(self.noded.process.pid), "umount", "-l", "/etc/passwd"], check=True)
         os.close(os.open(fifo, os.O_WRONLY))  # who waits for it gets an end
+        del other.beat
+        other.beat()
         self.free(lease, 40)
         self.assertFalse(os.path.exists(path))
+
+    def test_what_runs_in_a_pool_that_is_not_guarded_keeps_its_uid_alone(self):
+        """Nobody touches it, and no other uid waits for it."""
+        self.client.create_pool(first=FIRST, count=COUNT, cooldown_ms=1000, ready_timeout_ms=8000)
+        self.client.create_pool(name=b"other", first=OTHER, count=COUNT, cooldown_ms=1000, ready_timeout_ms=8000)
+        self.start_with_passwd(self.passwd_with("bob", OTHER + 7))
+        peer.until(lambda: "overlaps what this machine has" in self.noded.said(), what="the other pool's check")
+        stranger = self.run_as(OTHER + 8, "sleep", "1000")
+        self.ready()
+        lease = self.acquire(pool=b"main")
+        self.client.release(lease)
+        self.free(lease)
+        pool = self.client.pool.Get(self.m["pool"].PoolKey(name=b"other"), timeout=5).pool
+        self.assertEqual({b.uid: b.reason for b in pool.blocked}.get(OTHER + 8), "leftover")
+        self.assertIsNone(stranger.poll())
 
     def begin_soon_lost(self):
         self.leased.stop()
