@@ -46,6 +46,7 @@ void state_free(struct state *state)
     queue_done(&state->sweeps);
     queue_done(&state->sweeps_again);
     free(state->left);
+    again_done(state);
     uids_done(&state->unseen);
     uids_done(&state->dirty);
     uids_done(&state->kills);
@@ -131,6 +132,8 @@ void state_begin_anew(struct state *state, uint64_t revision)
 {
     struct seen *seen;
 
+    while (state->n_agains)
+        again_drop(state, state->agains[0].uid);
     for (size_t at = 0; (seen = table_next(&state->table, &at));) {
         if (seen->slot)
             seen->slot->revision = 0;
@@ -150,6 +153,7 @@ void state_session_begin(struct state *state, bool full)
     state->in_session = true;
     state->say_all = true;
     state->unseen.n = 0;
+    again_session(state, full);
     for (size_t at = 0; (seen = table_next(&state->table, &at));) {
         struct slot *slot = seen->slot;
         if (!slot)
@@ -176,13 +180,13 @@ static void older_epoch(struct state *state, const struct state_lease *lease)
 {
     struct state_verdict about = {lease->uid, lease->epoch, REASON_EPOCH,
                                   "this node has seen a higher epoch"};
+    bool live = phase_live(lease->phase);
 
-    if (!state->in_session || !lease->member || lease->phase >= STATE_RETIRED)
+    again_drop(state, lease->uid);
+    if (!lease->member || lease->phase >= STATE_RETIRED)
         return;
-    if (phase_live(lease->phase) && lease->proof != PROOF_REFUSED)
-        state->ops.say(SAY_REFUSED, &about, state->arg);
-    else if (!phase_live(lease->phase) && lease->proof != PROOF_DIRTY)
-        state->ops.say(SAY_DIRTY, &about, state->arg);
+    if (lease->proof != (live ? PROOF_REFUSED : PROOF_DIRTY))
+        again_say(state, live ? SAY_REFUSED : SAY_DIRTY, &about);
 }
 
 static void lease_gone(struct state *state, struct seen *seen, const struct state_lease *lease)
@@ -323,6 +327,7 @@ void state_change(struct state *state, const struct state_lease *lease)
         return;
     }
     if (lease->epoch > seen->epoch) {
+        again_drop(state, lease->uid);
         left_take(state, seen, false);
         slot_drop(state, seen);
         seen_begin(seen, lease->epoch);
@@ -533,8 +538,7 @@ void state_stray(struct state *state, uint32_t uid, unsigned reason, const char 
     /* Not admitted yet: vetting judges it. */
     if (slot && slot->member && phase_live(slot->phase) && !slot->closed && !slot->admitted)
         return;
-    if (state->in_session)
-        state->ops.say(SAY_STRAY, &about, state->arg);
+    again_say(state, SAY_STRAY, &about);
 }
 
 void state_end_pool(struct state *state, const char *name)
@@ -622,8 +626,10 @@ void state_elapse(struct state *state, int64_t now_ms)
         else
             state_due(state, state->persist_retry_ms);
     }
-    if (state->in_session)
+    if (state->in_session) {
         unseen_say_again(state);
+        again_elapse(state);
+    }
     dirty_again(state);
 }
 
@@ -746,6 +752,7 @@ static void say_all(struct state *state)
     for (size_t at = 0; (seen = table_next(&state->table, &at));)
         if (seen->slot)
             slot_say(state, seen);
+    again_flush(state);
 }
 
 static void flush_sweeps(struct state *state)

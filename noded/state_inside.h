@@ -11,6 +11,16 @@ struct step_queue {
     size_t n_running;
 };
 
+/* state_again.c */
+struct again {
+    uint32_t uid, epoch;
+    unsigned reason;
+    enum state_say what;
+    char *detail;
+    bool said; /* in this session */
+    int64_t said_ms;
+};
+
 struct state {
     struct state_limits limits;
     struct state_ops ops;
@@ -35,6 +45,8 @@ struct state {
     struct uids kills;  /* what runs in our slices of these is to end now */
     struct state_epoch *left;
     size_t n_left, cap_left;
+    struct again *agains; /* one of a uid */
+    size_t n_agains, cap_agains;
     int64_t next_due_ms;
     int64_t now_ms; /* of the last flush, elapse or sweep */
 
@@ -79,5 +91,16 @@ void left_take(struct state *state, struct seen *seen, bool off);
 struct state_epoch left_drop(struct state *state, struct seen *seen);
 /* Epochs whose place in the table was taken over by another, but not on disk yet; ret has room for all. How many. */
 size_t left_for_rewrite(const struct state *state, struct state_epoch *ret);
+
+/* state_again.c */
+
+/* Say it, and again. The last one of a uid counts. */
+void again_say(struct state *state, enum state_say what, const struct state_verdict *about);
+void again_drop(struct state *state, uint32_t uid);
+/* A session begins; all is to be said anew; it goes on. */
+void again_session(struct state *state, bool full);
+void again_flush(struct state *state);
+void again_elapse(struct state *state);
+void again_done(struct state *state);
 
 #endif

@@ -145,6 +145,53 @@ static void state_older_epoch_is_refused(void **state)
     assert_int_equal(state_standing(f->state, UID), STANDS_HERE);
 }
 
+/* Nothing else would say it: there is no lease of that epoch here. */
+static void state_older_epoch_is_said_again_until_leased_has_heard(void **state)
+{
+    struct fixture *f = *state;
+
+    session(f, true);
+    make_here(f, 0, 5);
+    shows(f, 0, 4, STATE_GRANTED, PROOF_NONE);
+    expect(f, "REFUSED 0/4 epoch;");
+    state_session_end(f->state);
+    session(f, false);
+    expect(f, "READY 0/5; REFUSED 0/4 epoch;");
+    shows(f, 0, 4, STATE_DRAINING, PROOF_REFUSED);
+    expect(f, "DIRTY 0/4 epoch;");
+    state_session_end(f->state);
+    session(f, false);
+    expect(f, "READY 0/5; DIRTY 0/4 epoch;");
+    shows(f, 0, 4, STATE_DRAINING, PROOF_DIRTY);
+    state_session_end(f->state);
+    session(f, false);
+    expect(f, "READY 0/5;");
+}
+
+static void state_stray_is_said_again_if_the_session_ends_with_it(void **state)
+{
+    struct fixture *f = *state;
+
+    session(f, true);
+    state_full_done(f->state, 99);
+    shows_foreign(f, 1, 4, STATE_COOLING);
+    state_stray(f->state, UID + 1, REASON_PROCESS, "pid 1");
+    state_stray(f->state, UID + 9, REASON_PROCESS, "pid 2");
+    expect(f, "set 1/4 5; STRAY 1/4 process; STRAY 9/0 process;");
+    state_session_end(f->state);
+    session(f, false);
+    expect(f, "STRAY 1/4 process; STRAY 9/0 process;");
+    elapse(f, 4999);
+    state_session_end(f->state);
+    shows_foreign(f, 1, 5, STATE_ACTIVE); /* that one is over */
+    session(f, false);
+    expect(f, "set 1/5 2; STRAY 9/0 process;");
+    elapse(f, 5000);
+    state_session_end(f->state);
+    session(f, false);
+    expect(f, "");
+}
+
 static void state_epoch_of_the_disk_counts_after_a_restart(void **state)
 {
     struct fixture *f = *state;
@@ -822,6 +869,8 @@ int main(void)
         STATE_TEST(state_older_epoch_is_refused),
         STATE_TEST(state_stray_of_what_is_swept_is_swept_for_again),
         STATE_TEST(state_stray_of_what_is_dirty_waits_with_it),
+        STATE_TEST(state_older_epoch_is_said_again_until_leased_has_heard),
+        STATE_TEST(state_stray_is_said_again_if_the_session_ends_with_it),
         STATE_TEST(state_epoch_of_the_disk_counts_after_a_restart),
         STATE_TEST(state_bad_vetting_refuses_and_is_swept),
         STATE_TEST(state_knows_that_the_map_does_not_hold_all),
