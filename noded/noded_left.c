@@ -52,7 +52,8 @@ void noded_left_found(struct noded *n, const struct state_verdict *v)
         mem_must_grow(&n->found, &n->cap_found, n->n_found + 1, sizeof(*n->found));
         n->found[n->n_found++] = (struct found){v->uid, now_ms};
     }
-    n->found_next_ms = now_ms + LEFTOVER_MS;
+    if (n->found_next_ms <= now_ms) /* others may be waiting for it */
+        n->found_next_ms = now_ms + LEFTOVER_MS;
     session_block(n->session, v->uid, REASON_LEFTOVER, v->detail);
 }
 
