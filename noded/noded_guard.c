@@ -50,6 +50,8 @@ void noded_block(struct noded *n, uint32_t uid, unsigned reason, const char *det
     if (uid_list_has(&n->blocked, uid))
         return;
     uid_list_add(&n->blocked, &(struct state_epoch){.uid = uid});
+    atomic_store(&n->sweeper->stale, true);
+    atomic_store(&n->guarder->stale, true);
     log_error(
         LOG_FIELDS(.message_id = LOG_ID_BLOCKED, .uid = uid),
         "the uid is in a pool, but not free on this machine (%s: %s): nothing of it is touched",
@@ -105,7 +107,7 @@ static bool may_end(uint32_t id, void *arg)
     struct pass *p = arg;
 
     return sweep_list_has(id, &p->list) && looker_may_touch(p->looker) &&
-           !node_map_here(&p->looker->map, id);
+           !atomic_load(&p->looker->stale) && !node_map_here(&p->looker->map, id);
 }
 
 static void end_work(void *arg)
@@ -171,13 +173,14 @@ static const struct look_fns end_look = {end_work, ended, pass_hung, pass_late};
 static void asked(struct noded *n, bool failed, const struct verdicts *found, void *arg)
 {
     struct pass *p = arg;
+    bool stale = atomic_load(&p->looker->stale);
 
     for (size_t i = 0; !failed && i < p->n_suspects; i++) {
         uint32_t uid = p->suspects[i].uid;
         const struct state_verdict *v = verdicts_of(found, uid);
-        if (!v)
+        if (!v && !stale)
             p->numbers[p->n_numbers++] = uid;
-        else if (v->reason != REASON_SCAN_FAILED)
+        else if (v && v->reason != REASON_SCAN_FAILED)
             noded_block(n, uid, v->reason, v->detail);
     }
     if (failed)
@@ -199,6 +202,7 @@ static void asked(struct noded *n, bool failed, const struct verdicts *found, vo
     };
     p->looker->min = p->end.ids.min;
     p->looker->max = p->end.ids.max;
+    atomic_store(&p->looker->stale, false);
     noded_look(n, p->looker, &end_look, p);
 }
 
@@ -318,6 +322,7 @@ static void looked(int r, void *arg)
         return;
     }
     qsort(p->suspects, p->n_suspects, sizeof(*p->suspects), by_uid);
+    atomic_store(&p->looker->stale, false);
     noded_ask(n, p->suspects, p->n_suspects, asked, p);
 }
 

@@ -57,6 +57,7 @@ struct looker {
     struct sweep_places places;
     char prefix[NAME_PREFIX_MAX + 1];
     struct node_map_reader map;
+    atomic_bool stale; /* since it was asked about accounts one has come: nothing more is touched */
     uint32_t min, max; /* uids */
 };
 

@@ -198,14 +198,18 @@ struct sweeping {
     void (*done)(struct noded *n, const struct verdicts *dirty);
 };
 
-/* Again at the last moment: what is here now is left alone. */
+/* Again at the last moment: what is here now is left alone; and beyond our own slices all is, if the answer about accounts does
+ * not hold any more. */
 static bool may_touch(uint32_t id, void *arg)
 {
     struct sweeping *s = arg;
 
     return sweep_list_has(id, &s->list) && looker_may_touch(s->looker) &&
+           (s->stages == SWEEP_SLICES || !atomic_load(&s->looker->stale)) &&
            !node_map_here(&s->looker->map, id);
 }
+
+static const char account_came[] = "somebody has got an account while it was swept";
 
 static void sweep_work(void *arg)
 {
@@ -243,7 +247,8 @@ static void swept(int r, void *arg)
 {
     struct sweeping *s = arg;
     struct noded *n = s->n;
-    bool unsure = s->looker->map.unsure || atomic_load(&n->stopping);
+    bool stale = atomic_load(&s->looker->stale);
+    bool unsure = stale || s->looker->map.unsure || atomic_load(&n->stopping);
 
     for (size_t i = 0; i < s->n_uids; i++) {
         const struct state_epoch *e = &s->uids[i];
@@ -254,7 +259,7 @@ static void swept(int r, void *arg)
             verdicts_add(&s->dirty, e->uid, e->epoch, f->reason, f->detail);
         else if (unsure || r < 0)
             verdicts_add(&s->dirty, e->uid, e->epoch, REASON_SCAN_FAILED,
-                         "the uid map could not be read");
+                         stale ? account_came : "the uid map could not be read");
     }
     sweep_finish(s);
 }
@@ -311,6 +316,7 @@ static const struct look_fns sweep_look = {sweep_work, swept, sweep_hung, sweep_
 static void asked(struct noded *n, bool failed, const struct verdicts *found, void *arg)
 {
     struct sweeping *s = arg;
+    bool stale = atomic_load(&s->looker->stale);
 
     s->n_numbers = 0;
     for (size_t i = 0; i < s->n_uids; i++) {
@@ -323,6 +329,8 @@ static void asked(struct noded *n, bool failed, const struct verdicts *found, vo
         else if (failed)
             verdicts_add(&s->dirty, e->uid, e->epoch, REASON_SCAN_FAILED,
                          "the name services of this machine do not answer");
+        else if (stale)
+            verdicts_add(&s->dirty, e->uid, e->epoch, REASON_SCAN_FAILED, account_came);
         else if (is_wanted(s, e->uid))
             s->numbers[s->n_numbers++] = e->uid;
         else
@@ -335,19 +343,25 @@ static void asked(struct noded *n, bool failed, const struct verdicts *found, vo
     }
     ids_set(s);
     s->stages = SWEEP_RUNNING | SWEEP_LYING;
+    atomic_store(&s->looker->stale, false); /* what has just been answered is left out */
     noded_look(n, s->looker, &sweep_look, s);
+}
+
+static void ask(struct sweeping *s, const struct state_epoch *uids)
+{
+    atomic_store(&s->looker->stale, false);
+    noded_ask(s->n, uids, s->n_uids, asked, s);
 }
 
 /* Epoch 0: of each uid and gid, not of a name that is about to go. */
 static void slices_ended(int r, void *arg)
 {
     struct sweeping *s = arg;
-    struct noded *n = s->n;
     auto_free struct state_epoch *uids = mem_must_dup(s->uids, s->n_uids * sizeof(*uids));
 
     for (size_t i = 0; i < s->n_uids; i++)
         uids[i].epoch = 0;
-    noded_ask(n, uids, s->n_uids, asked, s);
+    ask(s, uids);
 }
 
 static const struct look_fns slices_look = {sweep_work, slices_ended, sweep_hung, sweep_late};
@@ -419,6 +433,6 @@ bool noded_sweep_free(struct noded *n, const struct state_epoch *uids, size_t n_
     s = sweep_begin(n, uids, n_uids, false);
     s->done = done;
     /* They may have waited: an account can have come since they were asked about. */
-    noded_ask(n, s->uids, n_uids, asked, s);
+    ask(s, s->uids);
     return true;
 }

@@ -463,6 +463,46 @@ class NodedTest(unittest.TestCase):
         self.assertIsNone(process.poll())
         self.assertTrue(os.path.exists(his))
 
+    def test_account_that_comes_while_its_uid_is_swept_is_untouched(self):
+        """The sweep of those that are next in line had asked before, and is long enough for a person to begin work."""
+        root = tempfile.mkdtemp(prefix="xce-test-noded-many.", dir="/var/tmp")
+        self.addCleanup(subprocess.run, ["rm", "-rf", root])
+        subprocess.run(["sh", "-c", "cd %s && mkdir d && for i in $(seq 300); do : > d/$i; done && for i in $(seq 500); do cp -rl d d$i; done"
+                        % root], check=True)
+        with open(self.noded.conf, "a") as f:
+            f.write("LocalRoots = %s\n" % root)
+        passwd = self.start_with_passwd()
+        self.client.create_pool(first=FIRST, count=COUNT, cooldown_ms=1000, ready_timeout_ms=8000)
+        fds = "/proc/%d/fd" % self.noded.process.pid
+        uid = FIRST + 7
+        lies = os.path.join(root, "lies")  # so that there is a second round
+        with open(lies, "w"):
+            os.chown(lies, FIRST + 3, FIRST + 3)
+
+        def is_swept():
+            for fd in os.listdir(fds):
+                try:
+                    if os.path.basename(root) in os.readlink(os.path.join(fds, fd)):
+                        return True
+                except FileNotFoundError:
+                    pass
+            return False
+        peer.until(is_swept, seconds=30, what="the sweep of those that are next in line")
+        with open(passwd, "a") as f:
+            f.write("bob:x:%d:%d::/:/bin/sh\n" % (uid, uid))
+        peer.until(lambda: self.blocked().get(uid) == "account", what="bob's uid to be blocked")
+        path = os.path.join(root, "of-bob")
+        with open(path, "w"):
+            os.chown(path, uid, uid)
+        bob = self.run_as(uid, "sleep", "1000")
+        lease = self.acquire()
+        self.client.release(lease)
+        self.free(lease, 60)  # its sweep comes after that one
+        self.assertIsNone(bob.poll())
+        peer.until(lambda: not os.path.exists(lies), seconds=40, what="the next sweep of those that are next in line")
+        self.assertIsNone(bob.poll())
+        self.assertTrue(os.path.exists(path))
+
     def test_account_that_was_there_keeps_the_pool_unused_here(self):
         """The node comes when the pool is there: nobody could ask it before."""
         passwd = self.passwd_with("bob", FIRST + 7)
