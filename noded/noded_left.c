@@ -83,6 +83,15 @@ bool noded_left_holds(const struct noded *n)
 
 /* ---- what leased knows of ---- */
 
+static bool is_listed(const uint32_t *uids, size_t n, uint32_t uid)
+{
+    for (size_t i = 0; i < n; i++)
+        if (uids[i] == uid)
+            return true;
+    return false;
+}
+
+/* What an administrator has unblocked is swept again before it is admitted here, and said anew if it must be. */
 void noded_op_pool_leftover(const struct state_pool *pool, const uint32_t *uids, size_t n,
                             void *arg)
 {
@@ -90,9 +99,15 @@ void noded_op_pool_leftover(const struct state_pool *pool, const uint32_t *uids,
     struct uid_list *list = &noded->leftover;
     size_t kept = 0;
 
-    for (size_t i = 0; i < list->n; i++)
-        if (list->items[i].uid < pool->first || list->items[i].uid > pool->last)
+    for (size_t i = 0; i < list->n; i++) {
+        uint32_t uid = list->items[i].uid;
+        if (uid < pool->first || uid > pool->last) {
             list->items[kept++] = list->items[i];
+        } else if (!is_listed(uids, n, uid) && state_standing(noded->state, uid) == STANDS_NOT) {
+            found_drop(noded, uid);
+            state_left_add(noded->state, uid);
+        }
+    }
     list->n = kept;
     for (size_t i = 0; i < n; i++)
         uid_list_add(list, &(struct state_epoch){.uid = uids[i]});
@@ -119,6 +134,15 @@ static bool leftover_is_gone(struct noded *n, uint32_t uid, bool clean)
     return false;
 }
 
+static void leftover_drop(struct noded *n, uint32_t uid)
+{
+    struct uid_list *list = &n->leftover;
+
+    for (size_t i = list->n; i-- > 0;)
+        if (list->items[i].uid == uid)
+            list->items[i] = list->items[--list->n];
+}
+
 static void leftover_swept(struct noded *n, const struct verdicts *dirty)
 {
     for (size_t i = 0; i < n->leftover_sweep.n; i++) {
@@ -129,6 +153,7 @@ static void leftover_swept(struct noded *n, const struct verdicts *dirty)
             continue;
         log_info(LOG_FIELDS(.uid = uid), "nothing of the uid is left here any more");
         found_drop(n, uid);
+        leftover_drop(n, uid);
         state_left_done(n->state, uid, true);
         session_say(n->session, SAY_CLEAN, &(struct state_verdict){.uid = uid});
     }

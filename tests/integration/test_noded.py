@@ -273,6 +273,16 @@ class NodedTest(unittest.TestCase):
         # What was only ended blocks until the next pass.
         peer.until(lambda: not self.blocks(), what="the strays to be gone")
 
+    def test_what_is_unblocked_and_still_lies_there_is_blocked_again(self):
+        at = self.attach_shared_memory(FIRST)
+        self.begin()
+        peer.until(lambda: self.blocks().get(FIRST) == "leftover", seconds=30, what="the uid to be blocked")
+        before = self.noded.said().count("something of it can not be removed")
+        self.client.pool.Unblock(self.client.request(self.m["pool"].UnblockRequest(name=b"main", uid=FIRST, reason=b"test")), timeout=5)
+        peer.until(lambda: self.noded.said().count("something of it can not be removed") > before, seconds=30, what="a find")
+        peer.until(lambda: self.blocks().get(FIRST) == "leftover", what="the uid to be blocked again")
+        self.assertEqual(libc.shmdt(at), 0)
+
     def found(self, uid):
         """Who has found what of it, as the pool lists it."""
         pool = self.client.pool.Get(self.m["pool"].PoolKey(name=b"main"), timeout=5).pool
