@@ -63,7 +63,7 @@ class NodesCase(ReplicasCase):
         waits = self.waits(lease)
         self.assertEqual(list(waits), [f'member {node}'])
         detail, cure = waits[f'member {node}']
-        self.assertEqual(detail, 'node is lost')
+        self.assertEqual(detail.split(':')[0], 'node is lost')
         self.assertIn(f'leasectl node fence {node}', cure)
 
     # ---- what is on a node ----
