@@ -54,9 +54,14 @@ static ssize_t attribute_get(attribute_fn get, const char *path, const char *att
     return n < 0 && errno == ERANGE ? get(path, attribute, value, ACL_XATTR_MAX) : n;
 }
 
+static bool is_ours_to_tell(const struct sweep *sweep, const struct statx *st)
+{
+    return st->stx_uid == 0 || sweep_wants(sweep, st->stx_uid);
+}
+
 /* Whether there is something to be taken out; then value is what to leave. n as attribute_get gives it. */
 static bool value_look(struct sweep *sweep, ssize_t n, uint8_t *value, size_t *ret_len,
-                       const char *shown)
+                       const char *shown, const struct statx *st)
 {
     uint32_t uid = 0;
 
@@ -68,34 +73,37 @@ static bool value_look(struct sweep *sweep, ssize_t n, uint8_t *value, size_t *r
     *ret_len = (size_t)n;
     if (acl_strip(sweep, value, ret_len, &uid) == 0)
         return false;
-    sweep_found(sweep, uid, REASON_FILE, "access control list of %s", shown);
+    if (is_ours_to_tell(sweep, st))
+        sweep_found(sweep, uid, REASON_FILE, "access control list of %s", shown);
     return sweep->remove;
 }
 
-static void folder_look(struct sweep *sweep, const char *attribute, const char *shown)
+static void folder_look(struct sweep *sweep, const char *attribute, const char *shown,
+                        const struct statx *st)
 {
     uint8_t value[ACL_XATTR_MAX];
     size_t len;
 
-    if (value_look(sweep, attribute_get(lgetxattr, ".", attribute, value), value, &len, shown) &&
+    if (value_look(sweep, attribute_get(lgetxattr, ".", attribute, value), value, &len, shown,
+                   st) &&
         lsetxattr(".", attribute, value, len, XATTR_REPLACE) == 0)
         sweep_removed(sweep);
 }
 
-void acl_sweep_folder(struct sweep *sweep, const char *shown)
+void acl_sweep_folder(struct sweep *sweep, const char *shown, const struct statx *st)
 {
-    folder_look(sweep, ACCESS, shown);
-    folder_look(sweep, "system.posix_acl_default", shown);
+    folder_look(sweep, ACCESS, shown, st);
+    folder_look(sweep, "system.posix_acl_default", shown, st);
 }
 
-static void pinned_look(struct sweep *sweep, int fd, const char *shown)
+static void pinned_look(struct sweep *sweep, int fd, const char *shown, const struct statx *st)
 {
     uint8_t value[ACL_XATTR_MAX];
     char path[64];
     size_t len;
 
     (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd); /* none of O_PATH is taken itself */
-    if (value_look(sweep, attribute_get(getxattr, path, ACCESS, value), value, &len, shown) &&
+    if (value_look(sweep, attribute_get(getxattr, path, ACCESS, value), value, &len, shown, st) &&
         setxattr(path, ACCESS, value, len, XATTR_REPLACE) == 0)
         sweep_removed(sweep);
 }
@@ -106,9 +114,9 @@ void acl_sweep_file(struct sweep *sweep, const char *name, const struct statx *s
     uint8_t value[ACL_XATTR_MAX];
     size_t len;
 
-    if (value_look(sweep, attribute_get(lgetxattr, name, ACCESS, value), value, &len, name)) {
+    if (value_look(sweep, attribute_get(lgetxattr, name, ACCESS, value), value, &len, name, st)) {
         auto_close int fd = inode_pin(AT_FDCWD, name, st);
         if (fd >= 0)
-            pinned_look(sweep, fd, name);
+            pinned_look(sweep, fd, name, st);
     }
 }

@@ -175,7 +175,7 @@ static void folder_sweep(struct file_walk *w, int dir_fd, const char *name, int 
         return;
     }
     if (w->tree->acls && folder_enter(w, fd, name))
-        acl_sweep_folder(w->sweep, name);
+        acl_sweep_folder(w->sweep, name, &st);
     if (depth + 1 >= DEPTH_MAX) {
         w->here = -1; /* the number of fd may soon be that of another folder */
         folder_too_deep(w, dir_fd, name, fd, &st);
@@ -286,7 +286,7 @@ static int top_look(struct file_walk *w)
     if (uid && st.stx_nlink > 0)
         sweep_found(w->sweep, uid, w->tree->reason, "%s", w->tree->shown);
     if (w->tree->acls && folder_enter(w, w->tree->fd, w->tree->shown))
-        acl_sweep_folder(w->sweep, w->tree->shown);
+        acl_sweep_folder(w->sweep, w->tree->shown, &st);
     return 0;
 }
 

@@ -1,4 +1,6 @@
-/* System V IPC by owner and creator: shared memory, semaphores, message queues. */
+/* System V IPC: shared memory, semaphores, message queues. Who made an object can not be forged, but whose it is can: IPC_SET
+ * lets its owner write any uid and gid there. So it is a finding if a wanted id made it, or root, who gave it to one. What
+ * anybody else gave to one goes, too, but is none: he could do that again for ever, and keep every uid from being free. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +17,7 @@
 struct ipc_kind {
     const char *file;
     enum reason reason;
-    int (*remove)(int id); /* 0 it is gone; else not (yet) */
+    int (*remove)(int id); /* 0 it is gone; 1 not yet, as memory that is attached; -1 with errno */
 };
 
 /* It goes with the last process that has it attached. */
@@ -87,21 +89,67 @@ static bool line_numbers(char *line, const int columns[static 5], long long ret[
     return n == 5;
 }
 
+/* A segment that is attached outlives its removal, with the ids that it has. */
+static void shm_give_back(int id)
+{
+    struct shmid_ds ds;
+
+    if (shmctl(id, IPC_STAT, &ds) < 0)
+        return;
+    ds.shm_perm.uid = ds.shm_perm.cuid;
+    ds.shm_perm.gid = ds.shm_perm.cgid;
+    (void)shmctl(id, IPC_SET, &ds);
+}
+
+static bool is_gone(int error)
+{
+    return error == EINVAL || error == EIDRM;
+}
+
+/* Report the one that stands there, if it is wanted. */
+static bool id_look(struct sweep *sweep, const struct ipc_kind *kind, long long id,
+                    long long object)
+{
+    if (!sweep_wants(sweep, (uint32_t)id))
+        return false;
+    sweep_found(sweep, (uint32_t)id, kind->reason, "id %lld", object);
+    return true;
+}
+
+/* What somebody gave to a wanted id. */
+static void forged_end(struct sweep *sweep, const struct ipc_kind *kind,
+                       const long long n[static 5])
+{
+    int r;
+
+    if (!sweep->remove ||
+        (!sweep_wants(sweep, (uint32_t)n[0]) && !sweep_wants(sweep, (uint32_t)n[1])))
+        return;
+    r = kind->remove((int)n[4]);
+    if (r > 0)
+        shm_give_back((int)n[4]);
+    if (r >= 0) {
+        sweep_removed(sweep);
+    } else if (!is_gone(errno)) {
+        (void)id_look(sweep, kind, n[0], n[4]);
+        (void)id_look(sweep, kind, n[1], n[4]);
+    }
+}
+
 static void object_look(struct sweep *sweep, const struct ipc_kind *kind,
                         const long long n[static 5])
 {
-    bool removed = false;
+    bool found = id_look(sweep, kind, n[2], n[4]);
 
-    for (int i = 0; i < 4; i++) {
-        uint32_t id = (uint32_t)n[i];
-        if (!sweep_wants(sweep, id))
-            continue;
-        sweep_found(sweep, id, kind->reason, "id %lld", n[4]);
-        if (sweep->remove && !removed && kind->remove((int)n[4]) == 0) {
-            sweep_removed(sweep);
-            removed = true;
-        }
+    found |= id_look(sweep, kind, n[3], n[4]);
+    if (n[2] == 0) {
+        found |= id_look(sweep, kind, n[0], n[4]);
+        found |= id_look(sweep, kind, n[1], n[4]);
     }
+    if (!found)
+        forged_end(sweep, kind, n);
+    else if (sweep->remove && kind->remove((int)n[4]) == 0)
+        sweep_removed(sweep);
 }
 
 static void ipc_run(struct sweep *sweep, const struct ipc_kind *kind, const char *id_name)

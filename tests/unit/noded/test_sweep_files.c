@@ -562,6 +562,34 @@ static void files_access_lists_lose_the_uid(void **state)
     assert_memory_equal(now, value, len - 8);
 }
 
+/* Somebody else, who runs, could give it such an entry each time that it is taken away. */
+static void files_access_lists_of_others_keep_no_uid(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    uint8_t value[52], now[64];
+    size_t len = acl_make(value, f->uids[0], f->uids[1]);
+
+    f->places.acl_roots = f->roots;
+    f->places.roots = NULL;
+    fixture_file(fixture_in(f, "file"), f->uids[1], f->uids[1], 0640);
+    if (setxattr(fixture_in(f, "file"), "system.posix_acl_access", value, len, 0) < 0)
+        skip();
+    fixture_folder(fixture_in(f, "folder"), f->uids[1], f->uids[1], 0755);
+    assert_return_code(setxattr(fixture_in(f, "folder"), "system.posix_acl_default", value, len, 0),
+                       errno);
+    f->sweep.remove = false;
+    sweep_it(f);
+    fixture_assert_clean(f);
+    f->sweep.remove = true;
+    sweep_it(f);
+    fixture_assert_clean(f);
+    assert_int_equal(f->sweep.n_removed, 2);
+    assert_int_equal(getxattr(fixture_in(f, "file"), "system.posix_acl_access", now, sizeof(now)),
+                     len - 8);
+    assert_int_equal(
+        getxattr(fixture_in(f, "folder"), "system.posix_acl_default", now, sizeof(now)), len - 8);
+}
+
 /* Of one file: others first, the uid last. */
 static void long_list_give(const char *path, uint32_t uid)
 {
@@ -638,10 +666,10 @@ static void files_access_list_is_not_written_onto_another_file(void **state)
     f->places.acl_roots = f->roots;
     f->places.roots = NULL;
     acl_make(victims, f->uids[2], f->uids[3]);
-    fixture_file(fixture_in(f, "listed"), f->uids[1], f->uids[1], 0640);
+    fixture_file(fixture_in(f, "listed"), 0, 0, 0640);
     if (setxattr(fixture_in(f, "listed"), "system.posix_acl_access", value, len, 0) < 0)
         skip();
-    fixture_file(fixture_in(f, "victim"), f->uids[1], f->uids[1], 0640);
+    fixture_file(fixture_in(f, "victim"), 0, 0, 0640);
     assert_return_code(
         setxattr(fixture_in(f, "victim"), "system.posix_acl_access", victims, len, 0), errno);
     f->sweep.ids = (struct sweep_ids){f->uids[0], f->uids[0], swap_has, &swap};
@@ -810,6 +838,7 @@ int main(void)
         SWEEP_TEST(aside_folders_come_back_last_first_or_are_gone),
         cmocka_unit_test(aside_folders_without_handles_are_few),
         SWEEP_TEST(files_access_lists_lose_the_uid),
+        SWEEP_TEST(files_access_lists_of_others_keep_no_uid),
         SWEEP_TEST(files_long_access_lists_between_folders_lose_the_uid),
         SWEEP_TEST(files_access_list_is_not_written_onto_another_file),
         SWEEP_TEST(files_made_behind_the_walk_are_removed),

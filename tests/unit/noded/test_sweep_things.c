@@ -170,6 +170,52 @@ static void ipc_attached_by_another_is_dirty_until_it_lets_go(void **state)
     assert_clean(f);
 }
 
+/* Nobody of ours: he gives the uid a segment that he stays attached to, a semaphore and a queue. */
+static void become_giver(uint32_t uid)
+{
+    struct semid_ds sem_ds;
+    struct msqid_ds msg_ds;
+    union {
+        struct semid_ds *buf;
+    } sem_arg = {&sem_ds};
+    int shm, sem, msg;
+
+    if (setresgid(uid + 1, uid + 1, uid + 1) < 0 || setresuid(uid + 1, uid + 1, uid + 1) < 0)
+        _exit(98);
+    shm = shmget(IPC_PRIVATE, 4096, 0600);
+    if (shmat(shm, NULL, 0) == (void *)-1)
+        _exit(98);
+    shm_owned(shm, uid, uid);
+    sem = semget(IPC_PRIVATE, 1, 0600);
+    msg = msgget(IPC_PRIVATE, 0600);
+    if (semctl(sem, 0, IPC_STAT, sem_arg) < 0 || msgctl(msg, IPC_STAT, &msg_ds) < 0)
+        _exit(98);
+    sem_ds.sem_perm.uid = msg_ds.msg_perm.gid = uid;
+    if (semctl(sem, 0, IPC_SET, sem_arg) < 0 || msgctl(msg, IPC_SET, &msg_ds) < 0)
+        _exit(98);
+}
+
+static void ipc_that_another_gives_to_the_uid_keeps_it_from_nothing(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    pid_t giver = fixture_plant(become_giver, f->uids[0]);
+
+    f->sweep.remove = false;
+    sweep_run(&f->sweep, SWEEP_LYING);
+    assert_clean(f);
+    f->sweep.remove = true;
+    sweep_run(&f->sweep, SWEEP_LYING);
+    assert_clean(f);
+    assert_int_equal(f->sweep.n_removed, 3);
+    /* The segment is his again. */
+    sweep_run(&f->sweep, SWEEP_LYING);
+    assert_clean(f);
+    assert_int_equal(f->sweep.n_removed, 3);
+    assert_true(fixture_alive(giver));
+    (void)kill(giver, SIGKILL);
+    (void)fixture_reap(giver);
+}
+
 static void ipc_unreadable_is_dirty(void **state)
 {
     struct fixture *f = fixture_get(state);
@@ -574,6 +620,7 @@ int main(void)
         SWEEP_TEST(ipc_of_another_namespace_is_removed),
         SWEEP_TEST(ipc_of_a_mounted_namespace_is_removed),
         SWEEP_TEST(ipc_attached_by_another_is_dirty_until_it_lets_go),
+        SWEEP_TEST(ipc_that_another_gives_to_the_uid_keeps_it_from_nothing),
         SWEEP_TEST(ipc_unreadable_is_dirty),
         SWEEP_TEST(mqueue_is_removed_whether_mounted_or_not),
         SWEEP_TEST(names_by_name_of_any_epoch_and_by_owner_are_removed),
