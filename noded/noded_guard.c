@@ -244,6 +244,18 @@ static void unguarded_judge(struct pass *p, const struct sweep_finding *f,
         noded_left_found(n, &(struct state_verdict){f->uid, 0, f->reason, f->detail});
 }
 
+/* No process of the uid, but root's, which acts for it. Of one whose lease stands elsewhere that says nothing; of others the pass
+ * proves nothing as long as it does. */
+static void lent_judge(struct pass *p, const struct sweep_finding *f, enum state_standing standing)
+{
+    if (standing == STANDS_NAMED || standing == STANDS_SWEPT)
+        return;
+    p->clean = false;
+    log_warning(LOG_FIELDS(.message_id = LOG_ID_STRAY, .uid = f->uid),
+                "a process of root acts with the uid, which is not here, and is left alone: %s",
+                f->detail);
+}
+
 /* What one finding says of this node: nothing against it if it has become here meanwhile, if it is somebody's and leased
  * knows, if the map was lost and it is not yet known whether its lease stands, or if it is but a unit that has failed. Where
  * leased waits for our sweep anyway the watermark need not wait as well, but the next try of a sweep may be half a minute
@@ -266,6 +278,10 @@ static void finding_judge(struct pass *p, const struct sweep_finding *f)
     pool = state_pool_of(n->state, f->uid);
     if (runs && pool && pool->check == POOL_FAILED) {
         unguarded_judge(p, f, standing);
+        return;
+    }
+    if (f->reason == REASON_PROCESS_LENT) {
+        lent_judge(p, f, standing);
         return;
     }
     if (runs && standing != STANDS_SWEPT)

@@ -36,6 +36,7 @@ const char *reason_word(enum reason reason)
         [REASON_JOURNAL] = "journal",
         [REASON_OPEN_FILE] = "open-file",
         [REASON_LOGIN] = "login",
+        [REASON_PROCESS_LENT] = "process-lent",
     };
     return (unsigned)reason < N_REASONS && words[reason] ? words[reason] : "";
 }

@@ -35,6 +35,7 @@ enum reason {
     REASON_JOURNAL,   /* a journal of it could not be put away, or lets it in */
     REASON_OPEN_FILE, /* a file without a name, which a process of somebody else has open */
     REASON_LOGIN,     /* failed logins, or what sudo remembers */
+    REASON_PROCESS_LENT, /* a process of root acts with the id, for longer than a server's call: it is not killed */
     N_REASONS,
 };
 

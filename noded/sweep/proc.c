@@ -3,6 +3,8 @@
  * A process is killed the moment it is met: /proc is read in order of pids and children mostly come behind their parents,
  * so even what forks as fast as it can is caught up with. Before the signal a pidfd pins the process and its status is
  * read anew: the signal can not hit one that took over the pid, nor one whose lease has become sanctioned meanwhile.
+ * A file server that is root's takes on the ids of whom it serves, for each call and often in one thread of many. That is
+ * no process of the uid: it is never killed, and is a finding only if one thread bears the same id in each of many looks.
  * A zombie bears its ids but can do nothing and holds nothing: it is passed over, or a parent that never reaps would keep
  * a uid for ever. */
 #include "noded/sweep/proc.h"
@@ -30,11 +32,15 @@
 #define BORROWERS_MAX   256
 #define BORROWER_LOOKS  3
 #define BORROWER_GAP_NS 15000000L
+#define LENT_MAX        1024
+#define LENT_LOOKS      40
+#define LENT_GAP_NS     10000000L
 #define ONE_ENTRY       40 /* room for one of struct dirent64 with the number of a process, not for two */
 
 /* How a process bears an id. */
 enum bears {
     BEARS_NOT = 0,
+    BEARS_LENT,    /* by root: nothing but what a server sets for a call */
     BEARS_ON_LOAN, /* only as file system id, gid or group of a process of somebody else */
     BEARS_OWN,     /* a real, effective or saved uid of some thread */
 };
@@ -53,7 +59,14 @@ struct proc_walk {
     size_t n_waiting;
     pid_t borrowers[BORROWERS_MAX];
     size_t n_borrowers;
+    /* Threads of root with an id, and which. */
+    struct lent {
+        pid_t pid, tid;
+        uint32_t uid;
+    } lent[LENT_MAX];
+    size_t n_lent;
     bool report;
+    bool lent_too; /* report also those */
 };
 
 static bool walk_grow(struct proc_walk *w)
@@ -98,21 +111,25 @@ static bool gone(int r)
     return r == -ENOENT || r == -ESRCH;
 }
 
-static void report(struct proc_walk *w, uint32_t id, pid_t pid, const struct proc_status *st)
-{
-    if (w->report)
-        sweep_found(w->sweep, id, REASON_PROCESS, "pid %d (%.*s)", pid,
-                    (int)(st->name_len < 32 ? st->name_len : 32), st->name);
-}
-
 /* A look at one thread, and what it has shown so far. */
 struct thread_look {
     struct proc_walk *w;
     pid_t pid;
     const struct proc_status *status;
+    enum bears most; /* that it can come to */
     enum bears bears;
     uint32_t uid; /* the first id that is meant */
 };
+
+static void report(const struct thread_look *look, uint32_t id, enum bears how)
+{
+    const struct proc_status *st = look->status;
+
+    if (look->w->report && (how > BEARS_LENT || look->w->lent_too))
+        sweep_found(look->w->sweep, id, how == BEARS_LENT ? REASON_PROCESS_LENT : REASON_PROCESS,
+                    "pid %d (%.*s)", look->pid, (int)(st->name_len < 32 ? st->name_len : 32),
+                    st->name);
+}
 
 static void id_look(struct thread_look *look, uint32_t id, enum bears how)
 {
@@ -120,8 +137,16 @@ static void id_look(struct thread_look *look, uint32_t id, enum bears how)
         return;
     if (look->bears == BEARS_NOT)
         look->uid = id;
+    how = how < look->most ? how : look->most;
     look->bears = how > look->bears ? how : look->bears;
-    report(look->w, id, look->pid, look->status);
+    report(look, id, how);
+}
+
+/* Root's own thread, whatever it does for others: it can take each of these ids off again, and nobody else can come to be so. */
+static bool is_roots(const struct sweep *sweep, const struct proc_status *st)
+{
+    return st->uids[0] == 0 && st->uids[2] == 0 && !sweep_wants(sweep, st->gids[0]) &&
+           !sweep_wants(sweep, st->gids[2]);
 }
 
 static enum bears status_bears(struct proc_walk *w, pid_t pid, struct proc_status *st,
@@ -130,6 +155,7 @@ static enum bears status_bears(struct proc_walk *w, pid_t pid, struct proc_statu
     struct thread_look look = {.w = w, .pid = pid, .status = st};
     uint32_t group;
 
+    look.most = is_roots(w->sweep, st) ? BEARS_LENT : BEARS_OWN;
     if (st->state == 'Z' || st->state == 'X' || uids_is_helper(pid))
         return BEARS_NOT;
     for (int i = 0; i < 4; i++) {
@@ -141,6 +167,15 @@ static enum bears status_bears(struct proc_walk *w, pid_t pid, struct proc_statu
     if (look.bears > BEARS_NOT)
         *ret_uid = look.uid;
     return look.bears;
+}
+
+/* Note it for lent_settle(). */
+static void lent_add(struct proc_walk *w, pid_t pid, pid_t tid, uint32_t uid)
+{
+    if (w->n_lent < LENT_MAX)
+        w->lent[w->n_lent++] = (struct lent){pid, tid, uid};
+    else
+        sweep_found(w->sweep, uid, REASON_PROCESS_LENT, "more threads than can be followed");
 }
 
 /* One thread. -ENOENT, -ESRCH gone; -errno could not look; else enum bears. */
@@ -164,7 +199,10 @@ static int thread_bears(struct proc_walk *w, pid_t pid, pid_t tid, uint32_t *ret
     if (r < 0)
         return r;
     *ret_threads = st.n_threads;
-    return (int)status_bears(w, pid, &st, ret_uid);
+    r = (int)status_bears(w, pid, &st, ret_uid);
+    if (r == BEARS_LENT && w->report && !w->lent_too)
+        lent_add(w, pid, tid, *ret_uid);
+    return r;
 }
 
 static int other_threads_bear(struct proc_walk *w, pid_t pid, int bears, uint32_t *ret_uid)
@@ -231,7 +269,7 @@ static void process_end(struct proc_walk *w, pid_t pid)
         sweep_failed(w->sweep, "pidfd_open", errno);
         return;
     }
-    if (fd >= 0 && quiet_bears(w, pid, &uid) > BEARS_NOT &&
+    if (fd >= 0 && quiet_bears(w, pid, &uid) > BEARS_LENT &&
         pidfd_send_signal(fd, SIGKILL, NULL, 0) == 0 && w->n_waiting < WAITING_MAX) {
         w->waiting[w->n_waiting++] = (struct waiting){fd, pid, uid};
         return;
@@ -249,7 +287,7 @@ static void process_look(struct proc_walk *w, pid_t pid)
 
     if (r < 0 && !gone(r))
         sweep_failed(w->sweep, "processes", r);
-    if (r <= BEARS_NOT || !w->sweep->remove)
+    if (r <= BEARS_LENT || !w->sweep->remove)
         return;
     if (r == BEARS_OWN)
         process_end(w, pid);
@@ -257,8 +295,41 @@ static void process_look(struct proc_walk *w, pid_t pid)
         w->borrowers[w->n_borrowers++] = pid;
 }
 
-/* A file server takes on the ids of whom it serves for the length of one call. Who still bears them after a while is no
- * such server. */
+/* Whether the thread goes on bearing that id. */
+static bool lent_still(struct proc_walk *w, const struct lent *lent)
+{
+    uint32_t uid = 0, threads;
+    int r;
+
+    w->report = false;
+    r = thread_bears(w, lent->pid, lent->tid, &uid, &threads);
+    w->report = true;
+    if (r > BEARS_LENT) /* it has become somebody's */
+        process_look(w, lent->pid);
+    else if (r < 0 && !gone(r))
+        sweep_failed(w->sweep, "processes", r);
+    return r == BEARS_LENT && uid == lent->uid;
+}
+
+/* A server that has much to do for one uid bears it nearly all the time, but lets go between two calls. */
+static void lent_settle(struct proc_walk *w)
+{
+    for (int look = 0; look < LENT_LOOKS && w->n_lent; look++) {
+        size_t kept = 0;
+        (void)nanosleep(&(struct timespec){.tv_nsec = LENT_GAP_NS}, NULL);
+        for (size_t i = 0; i < w->n_lent; i++)
+            if (lent_still(w, &w->lent[i]))
+                w->lent[kept++] = w->lent[i];
+        w->n_lent = kept;
+    }
+    w->lent_too = true;
+    for (size_t i = 0; i < w->n_lent; i++) {
+        uint32_t uid, threads;
+        (void)thread_bears(w, w->lent[i].pid, w->lent[i].tid, &uid, &threads);
+    }
+}
+
+/* So may a server that is not root's. What still bears them after a while is no such server. */
 static void borrowers_end(struct proc_walk *w)
 {
     for (int look = 0; look < BORROWER_LOOKS && w->n_borrowers; look++) {
@@ -266,7 +337,7 @@ static void borrowers_end(struct proc_walk *w)
         (void)nanosleep(&(struct timespec){.tv_nsec = BORROWER_GAP_NS}, NULL);
         for (size_t i = 0; i < w->n_borrowers; i++) {
             uint32_t uid = 0;
-            if (quiet_bears(w, w->borrowers[i], &uid) > BEARS_NOT)
+            if (quiet_bears(w, w->borrowers[i], &uid) > BEARS_LENT)
                 w->borrowers[kept++] = w->borrowers[i];
             else
                 sweep_removed(w->sweep); /* it has let go: the next round tells */
@@ -337,6 +408,7 @@ static void walk_all(struct proc_walk *w)
         if (fd < 0)
             return;
     }
+    lent_settle(w);
     borrowers_end(w);
     waiting_end(w);
 }

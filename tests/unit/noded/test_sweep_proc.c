@@ -256,14 +256,9 @@ static void proc_each_holder_is_found_and_killed(void **state)
     } holders[] = {
         {"all", become_all},
         {"real", become_real},
-        {"effective", become_effective},
         {"saved", become_saved},
-        {"fsuid", become_fs},
         {"gid", become_gid},
         {"saved gid", become_saved_gid},
-        {"fsgid", become_fs_gid},
-        {"group", become_group},
-        {"65,536 groups", become_many_groups},
         {"thread", become_thread},
         {"thread, leader gone", become_thread_without_leader},
         {"stopped", become_stopped},
@@ -284,6 +279,68 @@ static void proc_each_holder_is_found_and_killed(void **state)
         fixture_assert_clean(f);
         if (fixture_reap(pids[i]) != SIGKILL)
             fail_msg("not killed: %s", holders[i].name);
+    }
+}
+
+/* As a server does for each call, but for good. */
+static void proc_of_root_that_acts_for_the_uid_is_found_and_lives_on(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    static const struct {
+        const char *name;
+        void (*become)(uint32_t);
+    } holders[] = {
+        {"effective", become_effective},
+        {"fsuid", become_fs},
+        {"fsgid", become_fs_gid},
+        {"group", become_group},
+        {"65,536 groups", become_many_groups},
+    };
+
+    for (size_t i = 0; i < sizeof(holders) / sizeof(holders[0]); i++) {
+        pid_t pid = fixture_plant(holders[i].become, f->uids[0]);
+        const struct sweep_finding *finding;
+        sweep_it(f);
+        finding = sweep_verdict(&f->sweep, f->uids[0]);
+        if (!finding || finding->reason != REASON_PROCESS_LENT)
+            fail_msg("%s: %s", holders[i].name, finding ? finding->detail : "not found");
+        assert_true(fixture_alive(pid));
+        assert_int_equal(kill(pid, SIGKILL), 0);
+        (void)fixture_reap(pid);
+        sweep_it(f);
+        fixture_assert_clean(f);
+    }
+}
+
+/* Of somebody else, who is not root: each is killed. */
+static void become_others_effective(uint32_t id)
+{
+    die_unless(setresuid(id + 1, id, id + 1));
+}
+
+static void become_others_group(uint32_t id)
+{
+    become_group(id);
+    die_unless(setresuid(id + 1, id + 1, id + 1));
+}
+
+static void become_others_fs_gid(uint32_t id)
+{
+    die_unless(setresgid(id + 1, id, id + 1));
+    die_unless(setresuid(id + 1, id + 1, id + 1));
+}
+
+static void proc_of_others_that_acts_as_the_uid_is_killed(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    void (*const holders[])(uint32_t) = {become_others_effective, become_others_group,
+                                         become_others_fs_gid};
+
+    for (size_t i = 0; i < sizeof(holders) / sizeof(holders[0]); i++) {
+        pid_t pid = fixture_plant(holders[i], f->uids[0]);
+        sweep_it(f);
+        fixture_assert_clean(f);
+        assert_int_equal(fixture_reap(pid), SIGKILL);
     }
 }
 
@@ -429,7 +486,7 @@ static void proc_of_others_lives_on(void **state)
 {
     struct fixture *f = fixture_get(state);
     pid_t other = fixture_plant(become_all, f->uids[1]);
-    pid_t group = fixture_plant(become_group, f->uids[1]);
+    pid_t group = fixture_plant(become_others_group, f->uids[1]);
 
     sweep_it(f);
     fixture_assert_clean(f);
@@ -526,6 +583,79 @@ static void proc_file_server_at_work_lives_on(void **state)
     assert_true(fixture_alive(pid));
     assert_int_equal(kill(pid, SIGKILL), 0);
     (void)fixture_reap(pid);
+}
+
+/* One of many threads that serve the uid all the time: a call, and the next. */
+static void *serve(void *arg)
+{
+    uint32_t id = *(uint32_t *)arg;
+
+    for (;;) {
+        (void)setfsuid(id);
+        (void)nanosleep(&(struct timespec){.tv_nsec = 1500000L}, NULL);
+        (void)setfsuid(0);
+        (void)nanosleep(&(struct timespec){.tv_nsec = 1000000L}, NULL);
+    }
+    return NULL;
+}
+
+static void become_busy_server(uint32_t id)
+{
+    static uint32_t kept;
+    pthread_t thread;
+
+    kept = id;
+    for (int i = 0; i < 8; i++)
+        die_unless(-pthread_create(&thread, NULL, serve, &kept));
+}
+
+static void proc_file_server_that_never_rests_lives_on(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    pid_t pid = fixture_plant(become_busy_server, f->uids[0]);
+
+    for (int i = 0; i < 3; i++) {
+        f->sweep.remove = i > 0;
+        sweep_it(f);
+        fixture_assert_clean(f);
+    }
+    assert_int_equal(f->sweep.n_removed, 0);
+    assert_true(fixture_alive(pid));
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    (void)fixture_reap(pid);
+}
+
+/* Root's at first, and the uid's own before it has been looked at long enough. */
+static void *become_own_later(void *arg)
+{
+    uint32_t id = *(uint32_t *)arg;
+
+    (void)setfsuid(id);
+    fixture_ready();
+    (void)nanosleep(&(struct timespec){.tv_nsec = 50000000L}, NULL);
+    die_unless((int)syscall(SYS_setresuid, id, id, id));
+    for (;;)
+        (void)pause();
+    return NULL;
+}
+
+static void become_one_that_changes(uint32_t id)
+{
+    pthread_t thread;
+
+    die_unless(-pthread_create(&thread, NULL, become_own_later, &id));
+    (void)pthread_join(thread, NULL);
+}
+
+static void proc_of_root_that_becomes_the_uids_is_killed(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    pid_t pid = fixture_plant(become_one_that_changes, f->uids[0]);
+
+    f->sweep.n_uids = 0; /* one by one */
+    sweep_it(f);
+    fixture_assert_clean(f);
+    assert_int_equal(fixture_reap(pid), SIGKILL);
 }
 
 static void proc_traced_is_killed(void **state)
@@ -638,6 +768,8 @@ int main(void)
 #define SWEEP_TEST(fn) cmocka_unit_test_setup_teardown(fn, fixture_setup, fixture_teardown)
     const struct CMUnitTest tests[] = {
         SWEEP_TEST(proc_each_holder_is_found_and_killed),
+        SWEEP_TEST(proc_of_root_that_acts_for_the_uid_is_found_and_lives_on),
+        SWEEP_TEST(proc_of_others_that_acts_as_the_uid_is_killed),
         SWEEP_TEST(proc_in_a_user_namespace_is_found_and_killed),
         SWEEP_TEST(proc_fork_bomb_ends),
         SWEEP_TEST(proc_that_forks_and_ends_without_rest_ends),
@@ -648,6 +780,8 @@ int main(void)
         SWEEP_TEST(proc_sanctioned_between_look_and_kill_lives_on),
         SWEEP_TEST(proc_uid_is_in_hand_from_the_question_on),
         SWEEP_TEST(proc_file_server_at_work_lives_on),
+        SWEEP_TEST(proc_file_server_that_never_rests_lives_on),
+        SWEEP_TEST(proc_of_root_that_becomes_the_uids_is_killed),
         SWEEP_TEST(proc_traced_is_killed),
         SWEEP_TEST(proc_that_does_not_end_is_waited_for_once),
         SWEEP_TEST(proc_unreadable_is_dirty),
