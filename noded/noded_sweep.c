@@ -11,6 +11,7 @@
 #include "common/net/loop.h"
 #include "noded/noded_inside.h"
 #include "noded/reason.h"
+#include "noded/sweep/remnant.h"
 
 #define WAIT_MS       2000 /* for what was killed to end */
 #define WAIT_AGAIN_MS 100  /* the same, if it did not end the last time */
@@ -114,6 +115,7 @@ struct looker *looker_new(struct noded *n)
         .group_file = "/etc/group",
         .units = &looker->units,
     };
+    (void)remnant_find("/etc/passwd", &looker->places.remnant_uid, &looker->places.remnant_gid);
     return looker;
 }
 
@@ -163,6 +165,10 @@ int noded_sweep_start(struct noded *n)
         log_warning(NULL, "cgroup2 is not mounted: processes of leases are killed one by one");
     n->sweeper = looker_new(n);
     n->guarder = looker_new(n);
+    if (!n->sweeper->places.remnant_uid)
+        log_warning(NULL, "/etc/passwd has no user " REMNANT_USER
+                          " of the system: a uid is not free as long as something of it "
+                          "is left that can not be removed, but only given away");
     return 0;
 }
 

@@ -1,5 +1,6 @@
 /* Below DEPTH_MAX a folder of the uid itself is moved up to the root, to be met again there; a folder of somebody else is
- * put aside as a root of its own. A folder of the uid that holds files of others is given to root. */
+ * put aside as a root of its own. A folder of the uid that holds files of others is given to the user for remnants; what that
+ * one has goes, too, without a word: it was found when it was given away. */
 #include "noded/sweep/files_walk.h"
 
 #include <dirent.h>
@@ -10,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -23,20 +23,15 @@
 
 #define DEPTH_MAX   256 /* open folders at once */
 #define ENTRIES_LEN 4096
-#define LINKED_MAX  4096
-#define AGAIN_MAX   4096
 #define MOVED_MAX   16 /* walks of one tree for what was moved up */
 
 struct file_walk {
     struct sweep *sweep;
     const struct files_tree *tree;
-    uint64_t mount;         /* of the top */
-    int here;               /* the folder that the thread is in; -1 = none that is known */
-    struct aside aside;     /* folders to be walked as roots of their own */
-    int linked[LINKED_MAX]; /* removed here, but they had other links */
-    size_t n_linked, linked_max;
-    unsigned n_again, n_moved;
-    bool left;    /* there was no place among linked: it is left to another walk */
+    uint64_t mount;     /* of the top */
+    int here;           /* the folder that the thread is in; -1 = none that is known */
+    struct aside aside; /* folders to be walked as roots of their own */
+    unsigned n_moved;
     bool moved;   /* something into the top, in this walk of it */
     bool crossed; /* an entry on another mount was met */
 };
@@ -83,13 +78,13 @@ static bool is_covered(const struct file_walk *w, const struct statx *st)
     return false;
 }
 
-/* The inode as root's: nothing of the uid is left of it. fd: negative errno, it could not be had. */
+/* The inode is given away: nothing of the uid is left of it. fd: negative errno, it could not be had. */
 static void disowned(struct sweep *s, int dir_fd, int fd, const char *name, uint32_t uid,
                      bool group_only)
 {
-    int r = fd < 0 ? fd : inode_disown(fd, group_only);
+    int r = fd < 0 ? fd : inode_disown(s, fd, group_only);
 
-    if (r < 0) {
+    if (r != 0) {
         inode_kept(s, uid, REASON_FILE, dir_fd, name, r);
         return;
     }
@@ -122,6 +117,14 @@ static void folder_too_deep(struct file_walk *w, int dir_fd, const char *name, i
         sweep_failed(w->sweep, "deep folders", r);
 }
 
+/* Another name of what was given away, or a folder of it that is empty by now. */
+static void remnant_end(const struct file_walk *w, int dir_fd, const char *name,
+                        const struct statx *st)
+{
+    if (w->sweep->remove && inode_is_remnant(w->sweep, st) && !is_covered(w, st))
+        (void)inode_unlink(w->sweep, dir_fd, name, S_ISDIR(st->stx_mode));
+}
+
 /* What the folder held has been dealt with; now itself, if wanted. */
 static void folder_end(struct file_walk *w, int dir_fd, const char *name, int fd,
                        const struct statx *st)
@@ -130,15 +133,15 @@ static void folder_end(struct file_walk *w, int dir_fd, const char *name, int fd
     uint32_t uid = inode_wanted(s, st->stx_uid, st->stx_gid);
     bool group_only = !sweep_wants(s, st->stx_uid);
 
-    if (!uid)
+    if (!uid) {
+        remnant_end(w, dir_fd, name, st);
         return;
+    }
     if (!s->remove) {
         sweep_found(s, uid, REASON_FILE, "%s", name);
         return;
     }
     if (group_only || is_covered(w, st) || inode_unlink(s, dir_fd, name, true) < 0) {
-        if (w->left)
-            return;
         disowned(s, dir_fd, fd, name, uid, group_only);
         return;
     }
@@ -188,22 +191,13 @@ static void folder_sweep(struct file_walk *w, int dir_fd, const char *name, int 
 
 static void file_sweep(struct file_walk *w, int dir_fd, const char *name, const struct statx *st)
 {
-    int fd = -1;
-
     if (w->sweep->remove && is_covered(w, st)) {
         auto_close int pinned = inode_pin(dir_fd, name, st);
         disowned(w->sweep, dir_fd, pinned, name, inode_wanted(w->sweep, st->stx_uid, st->stx_gid),
                  !sweep_wants(w->sweep, st->stx_uid));
         return;
     }
-    if (w->sweep->remove && st->stx_nlink > 1 && w->n_linked == w->linked_max &&
-        w->n_again < AGAIN_MAX) {
-        w->left = true;
-        return;
-    }
-    inode_sweep(w->sweep, dir_fd, name, st, REASON_FILE, w->n_linked < w->linked_max ? &fd : NULL);
-    if (fd >= 0)
-        w->linked[w->n_linked++] = fd;
+    inode_sweep(w->sweep, dir_fd, name, st, REASON_FILE);
 }
 
 static void entry_sweep(struct file_walk *w, int dir_fd, const char *name, int depth)
@@ -229,6 +223,8 @@ static void entry_sweep(struct file_walk *w, int dir_fd, const char *name, int d
     }
     if (uid)
         file_sweep(w, dir_fd, name, &st);
+    else
+        remnant_end(w, dir_fd, name, &st);
     /* What is gone by now has no list either. */
     if (w->tree->acls && !S_ISLNK(st.stx_mode) && folder_enter(w, dir_fd, name))
         acl_sweep_file(w->sweep, name, &st);
@@ -258,20 +254,6 @@ static void walk_folder(struct file_walk *w, int fd, int depth)
     w->here = -1; /* the number of fd may soon be that of another folder */
 }
 
-/* Inodes that still have a link somewhere where we do not look are taken away from the uid. Not before the walk is over: a
- * name that is met later would be root's by then, and stay. */
-static void linked_end(struct file_walk *w)
-{
-    struct statx st;
-
-    for (size_t i = 0; i < w->n_linked; i++) {
-        if (inode_stat(w->linked[i], "", &st) == 0 && st.stx_nlink > 0)
-            (void)inode_disown(w->linked[i], false);
-        (void)close(w->linked[i]);
-    }
-    w->n_linked = 0;
-}
-
 /* 0; -errno. A top that is gone, though something keeps it mounted, can not be anybody's. */
 static int top_look(struct file_walk *w)
 {
@@ -290,31 +272,17 @@ static int top_look(struct file_walk *w)
     return 0;
 }
 
-/* A part of what the process may have open. */
-static size_t linked_limit(void)
-{
-    struct rlimit limit;
-
-    if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur / 8 > LINKED_MAX)
-        return LINKED_MAX;
-    return limit.rlim_cur / 8;
-}
-
-/* Again as long as something has been left, or has come up: that not for ever, as somebody could put it back each time. */
+/* Again when something has come up: that not for ever, as somebody could put it back each time. */
 static void walk_top(struct file_walk *w, int fd)
 {
     bool again;
 
     do {
-        w->moved = w->left = false;
+        w->moved = false;
         (void)lseek(fd, 0, SEEK_SET);
         walk_folder(w, fd, 0);
-        if (w->left) {
-            linked_end(w);
-            w->n_again++;
-        }
         again = w->moved && fd == w->tree->fd && ++w->n_moved < MOVED_MAX;
-    } while (again || w->left);
+    } while (again);
 }
 
 bool files_walk(const struct files_tree *tree)
@@ -325,7 +293,6 @@ bool files_walk(const struct files_tree *tree)
     if (w) {
         w->sweep = tree->sweep;
         w->tree = tree;
-        w->linked_max = linked_limit();
         w->here = -1;
         r = top_look(w);
     }
@@ -342,7 +309,6 @@ bool files_walk(const struct files_tree *tree)
             sweep_failed(w->sweep, "deep folders", fd);
     }
     aside_done(&w->aside);
-    linked_end(w);
     if (tree->acls && chdir("/") < 0) /* whoever stays in a folder keeps its mount busy */
         sweep_failed(tree->sweep, tree->shown, errno);
     return !w->crossed;

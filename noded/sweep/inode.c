@@ -7,10 +7,12 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "common/err.h"
 #include "common/mem.h"
+#include "noded/sweep/remnant.h"
 #include "noded/sweep/sweep.h"
 
 uint32_t inode_wanted(const struct sweep *sweep, uint32_t uid, uint32_t gid)
@@ -88,27 +90,54 @@ int inode_pin(int dir_fd, const char *name, const struct statx *st)
     return mem_take_fd(&fd);
 }
 
-/* What a change of owner takes from a file alone. Not before it: the former owner could change that back. */
-static int folder_mode_reduce(int fd, bool keep_uid)
+bool inode_is_remnant(const struct sweep *sweep, const struct statx *st)
+{
+    return sweep->places->remnant_uid && st->stx_uid == sweep->places->remnant_uid;
+}
+
+static int list_remove(const char *path, const char *attribute)
+{
+    return removexattr(path, attribute) < 0 && errno != ENODATA && errno != EOPNOTSUPP ? -errno : 0;
+}
+
+static int lists_remove(const char *path)
+{
+    int r = list_remove(path, "system.posix_acl_access");
+
+    return r < 0 ? r : list_remove(path, "system.posix_acl_default");
+}
+
+/* What a change of owner leaves. Not before it: the former owner could change that back. */
+static int mode_reduce(int fd, bool keep_uid)
 {
     char path[64];
     struct stat st;
+    mode_t left = 0;
+    int r;
 
     if (fstat(fd, &st) < 0)
         return -errno;
-    if (!S_ISDIR(st.st_mode))
+    if (S_ISLNK(st.st_mode) || (keep_uid && !S_ISDIR(st.st_mode)))
         return 0;
+    if (S_ISDIR(st.st_mode))
+        left = keep_uid ? 01777 : 0755;
     (void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd); /* fchmod takes none of O_PATH */
-    return chmod(path, st.st_mode & (keep_uid ? 01777 : 0755)) < 0 ? -errno : 0;
+    r = keep_uid ? 0 : lists_remove(path);
+    if (r < 0)
+        return r;
+    return chmod(path, st.st_mode & left) < 0 ? -errno : 0;
 }
 
-int inode_disown(int fd, bool keep_uid)
+int inode_disown(const struct sweep *sweep, int fd, bool keep_uid)
 {
-    uid_t uid = keep_uid ? (uid_t)-1 : 0;
+    const struct sweep_places *p = sweep->places;
+    uid_t uid = keep_uid ? (uid_t)-1 : p->remnant_uid;
 
-    return fchownat(fd, "", uid, 0, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0
+    if (!p->remnant_uid || !p->remnant_gid)
+        return INODE_NO_REMNANT;
+    return fchownat(fd, "", uid, p->remnant_gid, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0
                ? -errno
-               : folder_mode_reduce(fd, keep_uid);
+               : mode_reduce(fd, keep_uid);
 }
 
 /* Where it is, as far as the detail has room for it: somebody will look for it. */
@@ -129,7 +158,8 @@ static void folder_path(int dir_fd, size_t room, char ret[static SWEEP_DETAIL_MA
 void inode_kept(struct sweep *sweep, uint32_t uid, enum reason reason, int dir_fd, const char *name,
                 int r)
 {
-    const char *why = err_text(r);
+    const char *why = r == INODE_NO_REMNANT ? "there is no user " REMNANT_USER " to give it to"
+                                            : err_text(r);
     size_t used = strlen(name) + strlen(": ") + strlen(why) + 1;
     char folder[SWEEP_DETAIL_MAX];
 
@@ -139,32 +169,35 @@ void inode_kept(struct sweep *sweep, uint32_t uid, enum reason reason, int dir_f
     sweep_found(sweep, uid, reason, "%s%s: %s", folder, name, why);
 }
 
-static int file_end(struct sweep *sweep, int dir_fd, const char *name, const struct statx *st,
-                    int *ret_fd)
+/* Before its name goes: another may be left where nobody looks. */
+static int linked_disown(struct sweep *sweep, int dir_fd, const char *name, const struct statx *st)
 {
-    auto_close int fd = -1;
-    int r;
+    auto_close int fd = inode_pin(dir_fd, name, st);
+    int r = fd < 0 ? fd : inode_disown(sweep, fd, false);
 
-    if (!sweep_wants(sweep, st->stx_uid)) {
-        fd = inode_pin(dir_fd, name, st);
-        return fd < 0 ? fd : inode_disown(fd, true);
-    }
-    if (st->stx_nlink > 1) {
-        fd = inode_pin(dir_fd, name, st);
-        if (fd < 0)
-            return fd == -ENOENT ? 0 : fd; /* it has changed: the next round tells */
-        r = ret_fd ? 0 : inode_disown(fd, false);
-        if (r < 0)
-            return r;
-    }
-    r = inode_unlink(sweep, dir_fd, name, false);
-    if (r == 0 && ret_fd && fd >= 0)
-        *ret_fd = mem_take_fd(&fd);
+    if (r == -EPERM && flags_clear(dir_fd, name))
+        r = inode_disown(sweep, fd, false);
     return r;
 }
 
+static int file_end(struct sweep *sweep, int dir_fd, const char *name, const struct statx *st)
+{
+    int r;
+
+    if (!sweep_wants(sweep, st->stx_uid)) {
+        auto_close int fd = inode_pin(dir_fd, name, st);
+        return fd < 0 ? fd : inode_disown(sweep, fd, true);
+    }
+    if (st->stx_nlink > 1) {
+        r = linked_disown(sweep, dir_fd, name, st);
+        if (r != 0)
+            return r == -ENOENT ? 0 : r; /* it has changed: the next round tells */
+    }
+    return inode_unlink(sweep, dir_fd, name, false);
+}
+
 void inode_sweep(struct sweep *sweep, int dir_fd, const char *name, const struct statx *st,
-                 enum reason reason, int *ret_fd)
+                 enum reason reason)
 {
     uint32_t uid = inode_wanted(sweep, st->stx_uid, st->stx_gid);
     int r;
@@ -173,7 +206,7 @@ void inode_sweep(struct sweep *sweep, int dir_fd, const char *name, const struct
         sweep_found(sweep, uid, reason, "%s", name);
         return;
     }
-    r = file_end(sweep, dir_fd, name, st, ret_fd);
+    r = file_end(sweep, dir_fd, name, st);
     if (r == 0) {
         sweep_found(sweep, uid, reason, "%s", name);
         sweep_removed(sweep);

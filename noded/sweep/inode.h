@@ -21,21 +21,29 @@ int inode_stat(int dir_fd, const char *name, struct statx *ret);
 /* Remove the entry, clearing flags of it (or of a folder that is wanted) that hinder it. 0 removed, or gone; -errno. */
 int inode_unlink(const struct sweep *sweep, int dir_fd, const char *name, bool directory);
 
-/* Report what could not be removed, by its path if there is room for that. dir_fd: its folder; -1 = name says all. r = why. */
+/* Report what could not be removed, by its path if there is room for that. dir_fd: its folder; -1 = name says all.
+ * r = why: negative errno or enum inode_outcome. */
 void inode_kept(struct sweep *sweep, uint32_t uid, enum reason reason, int dir_fd, const char *name,
                 int r);
 
 /* Pin (O_PATH) what name is now. The descriptor; -ENOENT if it is not the inode of st any more; -errno. */
 int inode_pin(int dir_fd, const char *name, const struct statx *st);
 
-/* Give the pinned inode to root:root, so that it is no remnant any more; set-id bits go, also those of a folder, and of a
- * folder that was the uid's the right of others to write. keep_uid: only the group. 0; -errno. */
-int inode_disown(int fd, bool keep_uid);
+enum inode_outcome {
+    INODE_NO_REMNANT = 1, /* nobody is there whom it could be given to */
+};
 
-/* A file that is wanted: report it, and if so told remove it. A link of it may be left elsewhere: if *ret_fd is asked for
- * (not NULL), the inode comes back pinned when it has other links, for a look at the end; else it is disowned first.
+/* Give the pinned inode to the user for remnants, never to root, whose files are trusted: others may have it open, or links to it.
+ * Nobody may do anything with it then, but go on with what he has open. A folder may be read by whom it let in, as others have files
+ * in it; no entry of an access list is left. keep_uid: only the group goes. 0; INODE_NO_REMNANT; -errno. */
+int inode_disown(const struct sweep *sweep, int fd, bool keep_uid);
+
+/* Whether it is what has been given away so. */
+bool inode_is_remnant(const struct sweep *sweep, const struct statx *st);
+
+/* A file that is wanted: report it, and if so told remove it. One that has other links is disowned first.
  * Belonging by its group alone it is not removed, but loses that group. */
 void inode_sweep(struct sweep *sweep, int dir_fd, const char *name, const struct statx *st,
-                 enum reason reason, int *ret_fd);
+                 enum reason reason);
 
 #endif

@@ -28,7 +28,7 @@ static void queue_look(struct sweep *sweep, int dir_fd, const char *name, const 
                        const void *arg)
 {
     if (inode_wanted(sweep, st->stx_uid, st->stx_gid))
-        inode_sweep(sweep, dir_fd, name, st, REASON_MQUEUE, NULL);
+        inode_sweep(sweep, dir_fd, name, st, REASON_MQUEUE);
 }
 
 void ipc_mqueues_look(struct sweep *sweep)

@@ -86,7 +86,7 @@ static void entry_look(struct sweep *sweep, int dir_fd, const char *name, const 
     uint32_t uid = st->stx_uid;
 
     if (inode_wanted(sweep, st->stx_uid, st->stx_gid) && !(folder && owned)) {
-        inode_sweep(sweep, dir_fd, name, st, *reason, NULL);
+        inode_sweep(sweep, dir_fd, name, st, *reason);
         return;
     }
     if (!owned && !name_is_ours(sweep, name, *reason, &uid))

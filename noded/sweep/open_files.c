@@ -2,8 +2,8 @@
  *
  * A file may have been given to a process of somebody else (SCM_RIGHTS), who outlives the lease. It has no name any more, or
  * never had one (O_TMPFILE, memfd_create), but whoever has it open may give it one, with its owner and its set-user-ID bit,
- * when the uid is another's. It is given to root, as it is: who has it open goes on with it. One that a server answers for
- * is a finding as long as it is open.
+ * when the uid is another's. It is given to the user for remnants: who has it open goes on with it. One that a server answers
+ * for is a finding as long as it is open.
  *
  * Not seen is what no process has open: on its way between two sockets, registered with io_uring, or only mapped; from a mapping
  * nobody but root gets back to the file. */
@@ -108,7 +108,7 @@ static bool is_local(struct open_walk *w, const struct statx *st)
 
 /* ---- one descriptor ---- */
 
-/* 0; -ENOENT it is not open there any more, or not of a wanted id; -EREMOTE a server answers for it; -errno. */
+/* 0; -ENOENT it is not open there any more, or not of a wanted id; -EREMOTE a server answers for it; else as inode_disown. */
 static int disown(struct open_walk *w, int dir_fd, const char *name, const struct statx *st)
 {
     struct sweep *sweep = w->sweep;
@@ -122,7 +122,7 @@ static int disown(struct open_walk *w, int dir_fd, const char *name, const struc
         return -ENOENT;
     if (!is_local(w, &now))
         return -EREMOTE;
-    return inode_disown(fd, !sweep_wants(sweep, now.stx_uid));
+    return inode_disown(sweep, fd, !sweep_wants(sweep, now.stx_uid));
 }
 
 static void unlinked_end(struct open_walk *w, int dir_fd, const char *name, const struct statx *st)
@@ -132,7 +132,7 @@ static void unlinked_end(struct open_walk *w, int dir_fd, const char *name, cons
     char shown[64];
 
     (void)snprintf(shown, sizeof(shown), "%s of pid %d", name, w->pid);
-    if (r < 0 && r != -ENOENT) {
+    if (r != 0 && r != -ENOENT) {
         inode_kept(w->sweep, uid, REASON_OPEN_FILE, -1, shown, r);
         return;
     }

@@ -65,6 +65,8 @@ struct sweep_places {
     const char *const *journals; /* folders that hold the folders of journald */
     const char *group_file;      /* members by name: /etc/group */
     const struct sweep_units *units;
+    /* To whom goes what can not be removed (remnant.h). 0 = nobody: then that is dirty. */
+    uint32_t remnant_uid, remnant_gid;
 };
 
 enum sweep_stages {

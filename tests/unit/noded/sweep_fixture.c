@@ -29,7 +29,11 @@ int fixture_setup(void **state)
     assert_non_null(mkdtemp(f->dir));
     f->roots[0] = f->dir;
     f->list = (struct sweep_list){f->uids, 1};
-    f->places = (struct sweep_places){.prefix = "xce-", .proc = "/proc", .roots = f->roots};
+    f->places = (struct sweep_places){.prefix = "xce-",
+                                      .proc = "/proc",
+                                      .roots = f->roots,
+                                      .remnant_uid = f->uids[0] + FIXTURE_UIDS,
+                                      .remnant_gid = f->uids[0] + FIXTURE_UIDS + 1};
     f->sweep = (struct sweep){
         .places = &f->places,
         .ids = {f->uids[0], f->uids[0], sweep_list_has, &f->list},

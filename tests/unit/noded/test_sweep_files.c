@@ -20,12 +20,44 @@
 
 #include "noded/sweep/acl.h"
 #include "noded/sweep/aside.h"
+#include "noded/sweep/remnant.h"
 
 #define LONG_OTHERS 60 /* in an access list */
+
+static unsigned n_asked; /* whether an id is wanted */
 
 static void sweep_it(struct fixture *f)
 {
     sweep_run(&f->sweep, SWEEP_LYING);
+}
+
+static void put(uint8_t *at, unsigned tag, unsigned perm, uint32_t id)
+{
+    at[0] = (uint8_t)tag;
+    at[1] = 0;
+    at[2] = (uint8_t)perm;
+    at[3] = 0;
+    memcpy(at + 4, &id, 4);
+}
+
+static size_t acl_make(uint8_t value[static 52], uint32_t uid, uint32_t other)
+{
+    memcpy(value, "\2\0\0\0", 4);
+    put(value + 4, 1, 6, UINT32_MAX);
+    put(value + 12, 2, 4, uid);
+    put(value + 20, 2, 4, other);
+    put(value + 28, 4, 4, UINT32_MAX);
+    put(value + 36, 0x10, 4, UINT32_MAX);
+    put(value + 44, 0x20, 0, UINT32_MAX);
+    return 52;
+}
+
+static void list_give(const char *path, uint32_t uid, uint32_t other)
+{
+    uint8_t value[52];
+    size_t len = acl_make(value, uid, other);
+
+    assert_return_code(setxattr(path, "system.posix_acl_access", value, len, 0), errno);
 }
 
 static void files_of_every_sort_are_removed(void **state)
@@ -79,7 +111,7 @@ static void files_of_others_stay(void **state)
     assert_false(fixture_exists(fixture_in(f, "theirs/mine")));
 }
 
-static void files_folder_that_holds_others_goes_to_root(void **state)
+static void files_folder_that_holds_others_is_given_away(void **state)
 {
     struct fixture *f = fixture_get(state);
     uint32_t u = f->uids[0], other = f->uids[1];
@@ -93,8 +125,13 @@ static void files_folder_that_holds_others_goes_to_root(void **state)
     assert_false(fixture_exists(fixture_in(f, "mine/mine")));
     assert_true(fixture_exists(fixture_in(f, "mine/theirs")));
     assert_int_equal(stat(fixture_in(f, "mine"), &st), 0);
-    assert_int_equal(st.st_uid, 0);
-    assert_int_equal(st.st_gid, 0);
+    assert_int_equal(st.st_uid, f->places.remnant_uid);
+    assert_int_equal(st.st_gid, f->places.remnant_gid);
+    /* Once it is empty it goes. */
+    assert_return_code(unlink(fixture_in(f, "mine/theirs")), errno);
+    sweep_it(f);
+    fixture_assert_clean(f);
+    assert_false(fixture_exists(fixture_in(f, "mine")));
 }
 
 static mode_t mode_of(const struct fixture *f, const char *name)
@@ -105,8 +142,8 @@ static mode_t mode_of(const struct fixture *f, const char *name)
     return st.st_mode & 07777;
 }
 
-/* What root then has lends nobody the group root, and lets nobody in who was not let in before. */
-static void files_folder_that_goes_to_root_lends_no_right(void **state)
+/* What is given away lends nobody a group, and lets nobody in who was not let in before. */
+static void files_folder_that_is_given_away_lends_no_right(void **state)
 {
     struct fixture *f = fixture_get(state);
     uint32_t u = f->uids[0], other = f->uids[1];
@@ -135,10 +172,10 @@ static void files_of_the_group_alone_lose_it(void **state)
     fixture_assert_clean(f);
     assert_int_equal(stat(fixture_in(f, "theirs"), &st), 0);
     assert_int_equal(st.st_uid, other);
-    assert_int_equal(st.st_gid, 0);
+    assert_int_equal(st.st_gid, f->places.remnant_gid);
     assert_int_equal(st.st_mode & 06000, 0);
     assert_int_equal(stat(fixture_in(f, "folder"), &st), 0);
-    assert_int_equal(st.st_gid, 0);
+    assert_int_equal(st.st_gid, f->places.remnant_gid);
 }
 
 static void files_with_hard_links_all_go(void **state)
@@ -158,12 +195,116 @@ static void files_with_hard_links_all_go(void **state)
     assert_false(fixture_exists(fixture_in(f, "b")));
     /* The link where nobody looks is not the uid's any more, nor does it lend its right. */
     assert_int_equal(stat(outside, &st), 0);
-    assert_int_equal(st.st_uid, 0);
-    assert_int_equal(st.st_mode & 06000, 0);
+    assert_int_equal(st.st_uid, f->places.remnant_uid);
+    assert_int_equal(st.st_mode & 07777, 0);
     assert_int_equal(unlink(outside), 0);
 }
 
-/* As a copy with hard links, or a git clone of a folder beside it, leaves them. */
+/* Of each sort that root trusts if it is root's, linked to from a folder where nobody looks. */
+static void files_linked_elsewhere_are_nobodys(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    uint32_t u = f->uids[0];
+    static const char *const names[] = {"file", "link", "fifo"};
+    char outside[3][160], folder[128], acl[64];
+    struct stat st;
+
+    (void)snprintf(folder, sizeof(folder), "%s-elsewhere", f->dir);
+    fixture_folder(folder, f->uids[1], f->uids[1], 0777);
+    fixture_file(fixture_in(f, "file"), u, u, 0666);
+    list_give(fixture_in(f, "file"), u, f->uids[1]);
+    assert_return_code(symlink("/etc/passwd", fixture_in(f, "link")), errno);
+    assert_return_code(mkfifo(fixture_in(f, "fifo"), 0666), errno);
+    for (int i = 0; i < 3; i++) {
+        assert_return_code(lchown(fixture_in(f, names[i]), u, u), errno);
+        (void)snprintf(outside[i], sizeof(outside[i]), "%s/%s", folder, names[i]);
+        assert_return_code(linkat(AT_FDCWD, fixture_in(f, names[i]), AT_FDCWD, outside[i], 0),
+                           errno);
+    }
+    sweep_it(f);
+    fixture_assert_clean(f);
+    for (int i = 0; i < 3; i++) {
+        assert_return_code(lstat(outside[i], &st), errno);
+        assert_int_equal(st.st_uid, f->places.remnant_uid);
+        assert_int_equal(st.st_gid, f->places.remnant_gid);
+        assert_true(S_ISLNK(st.st_mode) || (st.st_mode & 07777) == 0);
+        assert_int_equal(lgetxattr(outside[i], "system.posix_acl_access", acl, sizeof(acl)), -1);
+        /* Back to where anybody would take it for what it is not. */
+        assert_return_code(rename(outside[i], fixture_in(f, names[i])), errno);
+    }
+    sweep_it(f);
+    fixture_assert_clean(f);
+    for (int i = 0; i < 3; i++)
+        assert_false(fixture_exists(fixture_in(f, names[i])));
+    assert_return_code(rmdir(folder), errno);
+}
+
+static void files_that_can_be_given_to_nobody_are_dirty(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    uint32_t u = f->uids[0];
+    struct stat st;
+
+    f->places.remnant_uid = 0;
+    fixture_file(fixture_in(f, "a"), u, u, 0644);
+    assert_return_code(link(fixture_in(f, "a"), fixture_in(f, "b")), errno);
+    fixture_file(fixture_in(f, "single"), u, u, 0644);
+    sweep_it(f);
+    assert_non_null(sweep_verdict(&f->sweep, u));
+    assert_int_equal(sweep_verdict(&f->sweep, u)->reason, REASON_FILE);
+    assert_false(fixture_exists(fixture_in(f, "single")));
+    assert_int_equal(stat(fixture_in(f, "a"), &st), 0);
+    assert_int_equal(st.st_uid, u);
+    f->places.remnant_uid = u + FIXTURE_UIDS;
+    sweep_it(f);
+    fixture_assert_clean(f);
+}
+
+static void remnant_user_is_one_of_the_system(void **state)
+{
+    static const struct {
+        const char *text;
+        int r;
+    } cases[] = {
+        {"root:x:0:0::/:/bin/sh\nxce-remnant:x:998:997::/:/sbin/nologin\n", 0},
+        {"xce-remnant:!*:1:999::/:\n", 0},
+        {"root:x:0:0::/:/bin/sh\nxce-remnants:x:998:998::/:\n", -ENOENT},
+        {"", -ENOENT},
+        {"xce-remnant:x:0:998::/:\n", -ERANGE},
+        {"xce-remnant:x:998:0::/:\n", -ERANGE},
+        {"xce-remnant:x:1000:998::/:\n", -ERANGE},
+        {"xce-remnant:x:998:65534::/:\n", -ERANGE},
+        {"xce-remnant:x:-1:998::/:\n", -ERANGE},
+        {"xce-remnant:x:\n", -ERANGE},
+    };
+    char path[] = "/tmp/xce-test-passwd.XXXXXX";
+    int fd = mkstemp(path);
+
+    (void)state;
+    assert_return_code(fd, errno);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        uint32_t uid = 0, gid = 0;
+        assert_int_equal(ftruncate(fd, 0), 0);
+        assert_int_equal(pwrite(fd, cases[i].text, strlen(cases[i].text), 0),
+                         strlen(cases[i].text));
+        if (remnant_find(path, &uid, &gid) != cases[i].r || !uid != (cases[i].r != 0))
+            fail_msg("case %zu", i);
+    }
+    (void)close(fd);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(remnant_find(path, &(uint32_t){0}, &(uint32_t){0}), -ENOENT);
+}
+
+static bool counted_has(uint32_t id, void *arg)
+{
+    struct fixture *f = arg;
+
+    n_asked++;
+    return id == f->uids[0];
+}
+
+/* As a copy with hard links, or a git clone of a folder beside it, leaves them. The tree is not gone through more often
+ * for it. */
 static void files_with_many_hard_links_leave_nothing(void **state)
 {
     struct fixture *f = fixture_get(state);
@@ -183,9 +324,13 @@ static void files_with_many_hard_links_leave_nothing(void **state)
         assert_return_code(link(fixture_in(f, name), fixture_in(f, other)), errno);
     }
     assert_return_code(setrlimit(RLIMIT_NOFILE, &few), errno);
+    f->sweep.ids.has = counted_has;
+    f->sweep.ids.arg = f;
+    n_asked = 0;
     sweep_it(f);
     assert_return_code(setrlimit(RLIMIT_NOFILE, &before), errno);
     fixture_assert_clean(f);
+    assert_true(n_asked < 3 * 1400);
     assert_int_equal(stat(f->dir, &st), 0);
     assert_int_equal(st.st_nlink, 2);
 }
@@ -322,7 +467,7 @@ static void deep_folders_of_others_lose_the_group(void **state)
     for (int i = 0; i < 300; i++) {
         len += (size_t)snprintf(path + len, sizeof(path) - len, "/d");
         assert_int_equal(stat(path, &st), 0);
-        assert_int_equal(st.st_gid, 0);
+        assert_int_equal(st.st_gid, f->places.remnant_gid);
     }
     deep_end(f);
 }
@@ -513,27 +658,6 @@ static void aside_folders_without_handles_are_few(void **state)
     assert_int_equal(aside_put(&aside, top, folder_fd("/proc/self")), 0);
     aside_done(&aside);
     (void)close(top);
-}
-
-static void put(uint8_t *at, unsigned tag, unsigned perm, uint32_t id)
-{
-    at[0] = (uint8_t)tag;
-    at[1] = 0;
-    at[2] = (uint8_t)perm;
-    at[3] = 0;
-    memcpy(at + 4, &id, 4);
-}
-
-static size_t acl_make(uint8_t value[static 52], uint32_t uid, uint32_t other)
-{
-    memcpy(value, "\2\0\0\0", 4);
-    put(value + 4, 1, 6, UINT32_MAX);
-    put(value + 12, 2, 4, uid);
-    put(value + 20, 2, 4, other);
-    put(value + 28, 4, 4, UINT32_MAX);
-    put(value + 36, 0x10, 4, UINT32_MAX);
-    put(value + 44, 0x20, 0, UINT32_MAX);
-    return 52;
 }
 
 static void files_access_lists_lose_the_uid(void **state)
@@ -821,10 +945,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         SWEEP_TEST(files_of_every_sort_are_removed),
         SWEEP_TEST(files_of_others_stay),
-        SWEEP_TEST(files_folder_that_holds_others_goes_to_root),
-        SWEEP_TEST(files_folder_that_goes_to_root_lends_no_right),
+        SWEEP_TEST(files_folder_that_holds_others_is_given_away),
+        SWEEP_TEST(files_folder_that_is_given_away_lends_no_right),
         SWEEP_TEST(files_of_the_group_alone_lose_it),
         SWEEP_TEST(files_with_hard_links_all_go),
+        SWEEP_TEST(files_linked_elsewhere_are_nobodys),
+        SWEEP_TEST(files_that_can_be_given_to_nobody_are_dirty),
+        cmocka_unit_test(remnant_user_is_one_of_the_system),
         SWEEP_TEST(files_with_many_hard_links_leave_nothing),
         SWEEP_TEST(files_with_flags_are_removed),
         SWEEP_TEST(files_below_an_administrators_flag_are_dirty),

@@ -87,7 +87,7 @@ static void become_keeper(uint32_t uid)
     die_unless(seteuid(0) == 0);
 }
 
-static void open_unlinked_files_are_given_to_root(void **state)
+static void open_unlinked_files_are_given_away(void **state)
 {
     struct fixture *f = fixture_get(state);
     char path[64], text[5] = "";
@@ -102,13 +102,14 @@ static void open_unlinked_files_are_given_to_root(void **state)
     sweep_run(&f->sweep, SWEEP_LYING);
     fixture_assert_clean(f);
     st = kept_stat(pid, "fd/100");
-    assert_int_equal(st.st_uid + st.st_gid, 0);
-    assert_int_equal(st.st_mode & S_ISUID, 0);
+    assert_int_equal(st.st_uid, f->places.remnant_uid);
+    assert_int_equal(st.st_gid, f->places.remnant_gid);
+    assert_int_equal(st.st_mode & 07777, 0);
     st = kept_stat(pid, "fd/101");
     assert_int_equal(st.st_uid, 1);
-    assert_int_equal(st.st_gid, 0);
+    assert_int_equal(st.st_gid, f->places.remnant_gid);
     assert_int_equal(kept_stat(pid, "fd/102").st_uid, f->uids[1]);
-    assert_int_equal(kept_stat(pid, "fd/103").st_uid, 0);
+    assert_int_equal(kept_stat(pid, "fd/103").st_uid, f->places.remnant_uid);
     (void)snprintf(path, sizeof(path), "/proc/%d/fd/100", pid);
     fd = open(path, O_RDONLY | O_CLOEXEC);
     assert_int_equal(read(fd, text, 4), 4);
@@ -140,7 +141,7 @@ static void open_files_with_a_name_elsewhere_are_left(void **state)
     keeper_end(pid);
 }
 
-static void open_files_that_the_sweep_unlinks_are_given_to_root(void **state)
+static void open_files_that_the_sweep_unlinks_are_given_away(void **state)
 {
     struct fixture *f = fixture_get(state);
     pid_t pid;
@@ -150,7 +151,7 @@ static void open_files_that_the_sweep_unlinks_are_given_to_root(void **state)
     sweep_run(&f->sweep, SWEEP_LYING);
     fixture_assert_clean(f);
     assert_false(fixture_exists(fixture_in(f, "named")));
-    assert_int_equal(kept_stat(pid, "fd/100").st_uid, 0);
+    assert_int_equal(kept_stat(pid, "fd/100").st_uid, f->places.remnant_uid);
     keeper_end(pid);
 }
 
@@ -232,7 +233,7 @@ static void open_programs_are_seen(void **state)
     look(f);
     sweep_run(&f->sweep, SWEEP_LYING);
     fixture_assert_clean(f);
-    assert_int_equal(kept_stat(pid, "exe").st_uid, 0);
+    assert_int_equal(kept_stat(pid, "exe").st_uid, f->places.remnant_uid);
     keeper_end(pid);
 }
 
@@ -394,9 +395,9 @@ int main(void)
 {
 #define SWEEP_TEST(fn) cmocka_unit_test_setup_teardown(fn, fixture_setup, fixture_teardown)
     const struct CMUnitTest tests[] = {
-        SWEEP_TEST(open_unlinked_files_are_given_to_root),
+        SWEEP_TEST(open_unlinked_files_are_given_away),
         SWEEP_TEST(open_files_with_a_name_elsewhere_are_left),
-        SWEEP_TEST(open_files_that_the_sweep_unlinks_are_given_to_root),
+        SWEEP_TEST(open_files_that_the_sweep_unlinks_are_given_away),
         SWEEP_TEST(open_files_of_one_thread_are_seen),
         SWEEP_TEST(open_programs_are_seen),
         SWEEP_TEST(open_files_that_can_not_be_taken_away_are_dirty),
