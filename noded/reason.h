@@ -32,9 +32,9 @@ enum reason {
     REASON_UNIT_FAILED, /* a unit with that user runs nothing, but its failure can not be reset */
     REASON_CLOSED, /* admission was closed before a restart, whose reason is not known any more */
     REASON_KEYRING, /* keys of it that its own keyrings do not hold, or that their permissions keep */
-    REASON_JOURNAL,   /* a journal of it could not be put away, or lets it in */
-    REASON_OPEN_FILE, /* a file without a name, which a process of somebody else has open */
-    REASON_LOGIN,     /* failed logins, or what sudo remembers */
+    REASON_JOURNAL, /* a journal of it could not be put away, or lets it in */
+    REASON_OPEN_FILE, /* a file without a name, a socket or a pipe, which a process of somebody else has open */
+    REASON_LOGIN, /* failed logins, or what sudo remembers */
     REASON_PROCESS_LENT, /* a process of root acts with the id, for longer than a server's call: it is not killed */
     N_REASONS,
 };

@@ -5,6 +5,9 @@
  * when the uid is another's. It is given to the user for remnants: who has it open goes on with it. One that a server answers
  * for is a finding as long as it is open.
  *
+ * A socket or pipe that the uid made can be given to nobody: a socket says of its peer, and of who listens, who made it. It is a
+ * finding as long as it is open.
+ *
  * Not seen is what no process has open: on its way between two sockets, registered with io_uring, or only mapped; from a mapping
  * nobody but root gets back to the file. */
 #include <dirent.h>
@@ -16,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -34,7 +38,8 @@ struct open_walk {
     struct sweep *sweep;
     int proc_fd;
     struct ipc_spaces spaces;
-    pid_t pid; /* being looked at */
+    struct statx socket, pipe; /* some: what others have are on the same devices */
+    pid_t pid;                 /* being looked at */
 };
 
 /* Of a file system whose server does not answer, or not to root: there the kernel does not say whose a file is. */
@@ -52,10 +57,14 @@ static int target_stat(int dir_fd, const char *name, struct statx *ret)
                : 0;
 }
 
+static bool is_beside(const struct statx *a, const struct statx *b)
+{
+    return a->stx_dev_major == b->stx_dev_major && a->stx_dev_minor == b->stx_dev_minor;
+}
+
 static bool is_same(const struct statx *a, const struct statx *b)
 {
-    return a->stx_ino == b->stx_ino && a->stx_dev_major == b->stx_dev_major &&
-           a->stx_dev_minor == b->stx_dev_minor;
+    return a->stx_ino == b->stx_ino && is_beside(a, b);
 }
 
 /* ---- whether the kernel alone answers for a file ---- */
@@ -89,8 +98,7 @@ static bool is_of_memory(const struct statx *st)
     for (size_t i = 0; !is && i < ARRAY_LEN(flags); i++) {
         auto_close int fd = memfd_create("xce", MFD_CLOEXEC | flags[i]);
         struct statx memory;
-        is = fd >= 0 && inode_stat(fd, "", &memory) == 0 &&
-             memory.stx_dev_major == st->stx_dev_major && memory.stx_dev_minor == st->stx_dev_minor;
+        is = fd >= 0 && inode_stat(fd, "", &memory) == 0 && is_beside(&memory, st);
     }
     return is;
 }
@@ -141,6 +149,21 @@ static void unlinked_end(struct open_walk *w, int dir_fd, const char *name, cons
         sweep_removed(w->sweep);
 }
 
+/* Whether it is a socket or a pipe without a name; one of a socket or FIFO in a folder is a file. */
+static bool is_connection(const struct open_walk *w, const struct statx *st)
+{
+    return is_beside(st, &w->socket) || is_beside(st, &w->pipe);
+}
+
+static void connection_look(struct open_walk *w, const char *name, const struct statx *st)
+{
+    uint32_t uid = inode_wanted(w->sweep, st->stx_uid, st->stx_gid);
+
+    if (uid)
+        sweep_found(w->sweep, uid, REASON_OPEN_FILE, "%s of pid %d, a %s", name, w->pid,
+                    S_ISSOCK(st->stx_mode) ? "socket" : "pipe");
+}
+
 static void target_look(struct open_walk *w, int dir_fd, const char *name)
 {
     struct statx st;
@@ -151,6 +174,8 @@ static void target_look(struct open_walk *w, int dir_fd, const char *name)
             sweep_failed(w->sweep, "an open file", r);
     } else if (st.stx_dev_major == w->spaces.dev_major && st.stx_dev_minor == w->spaces.dev_minor) {
         ipc_descriptor_look(w->sweep, &w->spaces, dir_fd, name);
+    } else if (is_connection(w, &st)) {
+        connection_look(w, name, &st);
     } else if (st.stx_nlink == 0 && inode_wanted(w->sweep, st.stx_uid, st.stx_gid)) {
         unlinked_end(w, dir_fd, name, &st);
     }
@@ -246,6 +271,20 @@ static void all_look(struct sweep *sweep, void *arg)
         sweep_failed(sweep, sweep->places->proc, errno);
 }
 
+static int connections_begin(struct open_walk *w)
+{
+    auto_close int sock = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    auto_close int in = -1, out = -1;
+    int ends[2], r;
+
+    if (sock < 0 || pipe2(ends, O_CLOEXEC) < 0)
+        return -errno;
+    in = ends[0];
+    out = ends[1];
+    r = inode_stat(sock, "", &w->socket);
+    return r < 0 ? r : inode_stat(in, "", &w->pipe);
+}
+
 /* In a thread of its own, as a look into an IPC namespace is for good. */
 void sweep_open_files(struct sweep *sweep)
 {
@@ -255,6 +294,8 @@ void sweep_open_files(struct sweep *sweep)
     if (sweep_goes_on(sweep))
         return;
     r = ipc_spaces_begin(&w.spaces);
+    if (r == 0)
+        r = connections_begin(&w);
     if (r < 0)
         sweep_failed(sweep, "open files", r);
     else

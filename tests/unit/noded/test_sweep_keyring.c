@@ -2,6 +2,7 @@
 #include "tests/unit/noded/sweep_fixture.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/keyctl.h>
 #include <sched.h>
 #include <signal.h>
@@ -290,11 +291,10 @@ static void keys_in_a_keyring_of_another_that_the_uid_may_use_go(void **state)
     (void)fixture_reap(keeper);
 }
 
-/* A pipe that the uid has made: the kernel keeps the credentials of who opened a file, and with them his session. */
-static void become_keeper_of_pipe(uint32_t uid)
+/* What the uid has opened: the kernel keeps the credentials of who opened a file, and with them his session. */
+static void become_keeper_of_open_file(uint32_t uid)
 {
     pid_t pid;
-    int ends[2];
 
     /* One that shares descriptors, and is the uid for a moment; it has a keyring of its process, too. */
     pid = (pid_t)syscall(SYS_clone, CLONE_FILES | SIGCHLD, NULL, NULL, NULL, 0L);
@@ -302,7 +302,7 @@ static void become_keeper_of_pipe(uint32_t uid)
         become(uid);
         die_unless(keyctl(KEYCTL_JOIN_SESSION_KEYRING, 0, 0) > 0);
         die_unless(keyctl(KEYCTL_GET_KEYRING_ID, KEY_SPEC_PROCESS_KEYRING, 1) > 0);
-        _exit(pipe(ends) == 0 ? 0 : 1);
+        _exit(open("/dev/null", O_RDONLY | O_CLOEXEC) >= 0 ? 0 : 1);
     }
     die_unless(fixture_reap(pid) == 0);
 }
@@ -310,7 +310,7 @@ static void become_keeper_of_pipe(uint32_t uid)
 static void keyrings_without_keys_that_an_open_file_keeps_are_clean(void **state)
 {
     struct fixture *f = fixture_with_keys(state);
-    pid_t keeper = fixture_plant(become_keeper_of_pipe, f->uids[0]);
+    pid_t keeper = fixture_plant(become_keeper_of_open_file, f->uids[0]);
 
     run_as(leave_keys, f->uids[0]);
     f->sweep.remove = false;
@@ -358,7 +358,7 @@ static void keys_described_as_lines_of_others_go(void **state)
 }
 
 /* A keyring that is there, twice; and what means the session keyring of whoever asks. */
-static void become_keeper_of_pipe_and_line(uint32_t uid)
+static void become_keeper_of_open_file_and_line(uint32_t uid)
 {
     int told[2];
     char text[256];
@@ -368,11 +368,10 @@ static void become_keeper_of_pipe_and_line(uint32_t uid)
     die_unless(pipe(told) == 0);
     pid = (pid_t)syscall(SYS_clone, CLONE_FILES | SIGCHLD, NULL, NULL, NULL, 0L);
     if (pid == 0) {
-        int ends[2];
         become(uid);
         ring = keyctl(KEYCTL_JOIN_SESSION_KEYRING, 0, 0);
         die_unless(ring > 0 && write(told[1], &ring, sizeof(ring)) == (ssize_t)sizeof(ring));
-        _exit(pipe(ends) == 0 ? 0 : 1);
+        _exit(open("/dev/null", O_RDONLY | O_CLOEXEC) >= 0 ? 0 : 1);
     }
     die_unless(fixture_reap(pid) == 0);
     die_unless(read(told[0], &ring, sizeof(ring)) == (ssize_t)sizeof(ring));
@@ -396,7 +395,7 @@ static void become_keeper_of_pipe_and_line(uint32_t uid)
 static void keys_described_as_lines_that_are_true_count_once(void **state)
 {
     struct fixture *f = fixture_with_keys(state);
-    pid_t keeper = fixture_plant(become_keeper_of_pipe_and_line, f->uids[0]);
+    pid_t keeper = fixture_plant(become_keeper_of_open_file_and_line, f->uids[0]);
 
     f->sweep.wait_ms = 200;
     sweep_run(&f->sweep, SWEEP_LYING);

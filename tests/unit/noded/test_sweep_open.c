@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/shm.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -391,6 +392,43 @@ static void open_files_of_a_server_that_is_dead_are_dirty(void **state)
     fixture_assert_clean(f);
 }
 
+static void become_socket_keeper(uint32_t uid)
+{
+    die_unless(setegid(uid) == 0 && seteuid(uid) == 0);
+    keep(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), KEPT);
+    keep(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), KEPT + 1);
+    die_unless(seteuid(0) == 0 && setegid(0) == 0);
+}
+
+static void become_pipe_keeper(uint32_t uid)
+{
+    int ends[2];
+
+    die_unless(setegid(uid) == 0 && seteuid(uid) == 0 && pipe2(ends, O_CLOEXEC) == 0);
+    die_unless(seteuid(0) == 0 && setegid(0) == 0);
+    keep(ends[0], KEPT);
+    keep(ends[1], KEPT + 1);
+}
+
+/* There is nobody whose they could be instead. */
+static void open_sockets_and_pipes_are_dirty(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    void (*const keepers[])(uint32_t) = {become_socket_keeper, become_pipe_keeper};
+    static const char *const sorts[] = {"a socket", "a pipe"};
+
+    for (size_t i = 0; i < 2; i++) {
+        pid_t pid = fixture_plant(keepers[i], f->uids[0]);
+        look(f);
+        assert_found(f, REASON_OPEN_FILE);
+        assert_non_null(strstr(sweep_verdict(&f->sweep, f->uids[0])->detail, sorts[i]));
+        assert_int_equal(kept_stat(pid, "fd/101").st_uid, f->uids[0]);
+        keeper_end(pid);
+        sweep_run(&f->sweep, SWEEP_LYING);
+        fixture_assert_clean(f);
+    }
+}
+
 int main(void)
 {
 #define SWEEP_TEST(fn) cmocka_unit_test_setup_teardown(fn, fixture_setup, fixture_teardown)
@@ -403,6 +441,7 @@ int main(void)
         SWEEP_TEST(open_files_that_can_not_be_taken_away_are_dirty),
         SWEEP_TEST(open_ipc_namespaces_are_looked_into),
         SWEEP_TEST(open_fifos_in_place_of_namespaces_do_not_hang_it),
+        SWEEP_TEST(open_sockets_and_pipes_are_dirty),
         SWEEP_TEST(open_files_of_a_server_that_is_dead_are_dirty),
     };
 
