@@ -9,6 +9,8 @@
 #include "common/err.h"
 #include "common/mem.h"
 
+#define OURS "io.xce.Lease" /* what xce-userdbd is called among the providers of systemd */
+
 /* ---- which ---- */
 
 static bool word_is(const char *word, size_t len, const char *what)
@@ -52,7 +54,7 @@ bool name_systemd_has_others(const char *folder)
 
     while (dir && (entry = readdir(dir)))
         if (entry->d_name[0] != '.' && strncmp(entry->d_name, "io.systemd.", 11) != 0 &&
-            !strstr(entry->d_name, "xce"))
+            strcmp(entry->d_name, OURS) != 0)
             return true;
     return false;
 }

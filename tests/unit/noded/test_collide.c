@@ -479,6 +479,34 @@ static void collide_list_of_a_service_that_is_down_may_have_anybody(void **state
     }
 }
 
+/* Sockets in the folder where systemd finds its providers. */
+static void collide_providers_are_others_unless_named_as_ours(void **state)
+{
+    struct fixture *f = *state;
+    static const struct {
+        const char *name;
+        bool others;
+    } cases[] = {
+        {"io.xce.Lease", false},
+        {"io.systemd.DynamicUser", false},
+        {".hidden", false},
+        {"com.excelero.Users", true},
+        {"io.xce.Lease2", true},
+        {"net.io.xce.Lease", true},
+        {"org.example.Directory", true},
+    };
+
+    assert_int_equal(unlink(f->passwd) + unlink(f->group), 0);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char path[128];
+        (void)snprintf(path, sizeof(path), "%s/%s", f->dir, cases[i].name);
+        put(path, "");
+        if (name_systemd_has_others(f->dir) != cases[i].others)
+            fail_msg("%s", cases[i].name);
+        assert_int_equal(unlink(path), 0);
+    }
+}
+
 int main(void)
 {
 #define COLLIDE_TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
@@ -492,6 +520,7 @@ int main(void)
         COLLIDE_TEST(collide_uid_is_found_by_number_and_by_its_next_name),
         COLLIDE_TEST(collide_uid_with_a_static_record_is_found),
         COLLIDE_TEST(collide_services_leave_ours_out),
+        COLLIDE_TEST(collide_providers_are_others_unless_named_as_ours),
         COLLIDE_TEST(collide_process_answers_until_its_socket_ends),
         COLLIDE_TEST(collide_services_that_are_not_known_may_have_anybody),
         COLLIDE_TEST(collide_services_are_not_taken_out_of_half_a_file),
