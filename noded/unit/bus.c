@@ -33,10 +33,12 @@ struct unit_ids {
     unsigned n;
 };
 
-/* What a unit's ids were when we asked; they can change with a reload of the manager alone, if it is no transient one. */
+/* What a unit's ids were when we asked. They can change with a reload of the manager alone, as long as it stays loaded from a
+ * file and no transient one takes its name. */
 struct known {
     UT_hash_handle hh;
     struct unit_ids ids;
+    unsigned turn; /* when it was listed last */
     char name[];
 };
 
@@ -45,11 +47,12 @@ struct bus {
     char prefix[NAME_PREFIX_MAX + 1];
     struct known *known;
     uint64_t loaded_us; /* the manager's last reload, as known is of */
+    unsigned turn;      /* counts the listings */
 };
 
 /* One line of ListUnits that matters. Strings belong to the message. */
 struct listed {
-    const char *name, *active, *path;
+    const char *name, *load, *active, *path;
     uint32_t job;
 };
 
@@ -179,6 +182,24 @@ static bool is_transient(const char *unit)
     return access(path, F_OK) == 0;
 }
 
+static void known_drop(struct bus *bus, struct known *known)
+{
+    HASH_DEL(bus->known, known);
+    free(known);
+}
+
+/* What the manager had let go of it may have read anew since, without a reload of its own. */
+static void known_unlisted_drop(struct bus *bus)
+{
+    struct known *known, *next;
+
+    HASH_ITER(hh, bus->known, known, next)
+    {
+        if (known->turn != bus->turn)
+            known_drop(bus, known);
+    }
+}
+
 static void known_put(struct bus *bus, const char *name, const struct unit_ids *ids)
 {
     size_t len = strlen(name);
@@ -191,6 +212,7 @@ static void known_put(struct bus *bus, const char *name, const struct unit_ids *
 
     memcpy(known->name, name, len + 1);
     known->ids = *ids;
+    known->turn = bus->turn;
     HASH_ADD_KEYPTR(hh, bus->known, known->name, len, known);
 }
 
@@ -240,26 +262,32 @@ static int ids_read(struct bus *bus, const char *path, const char *interface, st
 }
 
 /* Whom a unit runs as. ret: empty before. 0; -errno. */
-static int unit_ids(struct bus *bus, const char *name, const char *path, struct unit_ids *ret)
+static int unit_ids(struct bus *bus, const struct listed *unit, struct unit_ids *ret)
 {
-    const char *interface = user_interface(name);
+    const char *interface = user_interface(unit->name);
     struct known *known;
+    bool transient;
     int r;
 
-    if (bus_name_uid(name, &ret->id[0])) {
+    if (bus_name_uid(unit->name, &ret->id[0])) {
         ret->n = 1;
         return 0;
     }
     if (!interface)
         return 0;
-    HASH_FIND_STR(bus->known, name, known);
-    if (known) {
+    transient = is_transient(unit->name);
+    HASH_FIND_STR(bus->known, unit->name, known);
+    if (known && !transient) {
+        known->turn = bus->turn;
         *ret = known->ids;
         return 0;
     }
-    r = ids_read(bus, path, interface, ret);
-    if (r == 0 && !is_transient(name))
-        known_put(bus, name, ret);
+    if (known)
+        known_drop(bus, known);
+    r = ids_read(bus, unit->path, interface, ret);
+    /* One that is only named by others is not-found, and has no ids before it is made. */
+    if (r == 0 && !transient && strcmp(unit->load, "loaded") == 0)
+        known_put(bus, unit->name, ret);
     return r;
 }
 
@@ -348,7 +376,7 @@ static int listed_look(struct bus *bus, const struct listed *unit, uint32_t min,
                        bus_unit_fn found, void *arg)
 {
     struct unit_ids ids = {.n = 0};
-    int r = unit_ids(bus, unit->name, unit->path, &ids);
+    int r = unit_ids(bus, unit, &ids);
 
     for (unsigned i = 0; r == 0 && i < ids.n; i++) {
         if (ids.id[i] < min || ids.id[i] > max)
@@ -398,15 +426,18 @@ static int units_look(struct bus *bus, sd_bus_message *reply, uint32_t min, uint
     struct listed unit;
     int r = sd_bus_message_enter_container(reply, 'a', "(ssssssouso)");
 
+    bus->turn++;
     while (r > 0) {
-        r = sd_bus_message_read(reply, "(ssssssouso)", &unit.name, NULL, NULL, &unit.active, NULL,
-                                NULL, &unit.path, &unit.job, NULL, NULL);
+        r = sd_bus_message_read(reply, "(ssssssouso)", &unit.name, NULL, &unit.load, &unit.active,
+                                NULL, NULL, &unit.path, &unit.job, NULL, NULL);
         if (r <= 0)
             break;
         r = listed_look(bus, &unit, min, max, found, arg);
         if (r == 0)
             r = 1;
     }
+    if (r == 0)
+        known_unlisted_drop(bus);
     return r;
 }
 
