@@ -26,6 +26,7 @@
 #include "noded/sweep/folder.h"
 #include "noded/sweep/inode.h"
 #include "noded/sweep/kinds.h"
+#include "noded/sweep/place.h"
 
 #define MAGIC        "LPKSHHRH" /* at 0 of a journal */
 #define ACCESS_LIST  "system.posix_acl_access"
@@ -143,5 +144,5 @@ static void folder_look(struct sweep *sweep, int dir_fd, const char *name, const
 void sweep_journals(struct sweep *sweep)
 {
     for (const char *const *top = sweep->places->journals; top && *top; top++)
-        folder_each(sweep, AT_FDCWD, *top, *top, folder_look, NULL);
+        place_each(sweep, *top, folder_look, NULL);
 }

@@ -17,6 +17,7 @@
 #include "noded/sweep/folder.h"
 #include "noded/sweep/inode.h"
 #include "noded/sweep/kinds.h"
+#include "noded/sweep/place.h"
 
 #define DEPTH_MAX 32 /* of folders; each holds two descriptors */
 
@@ -104,7 +105,7 @@ static void entry_look(struct sweep *sweep, int dir_fd, const char *name, const 
 static void folders_look(struct sweep *sweep, const char *const *folders, enum reason reason)
 {
     for (; folders && *folders; folders++)
-        folder_each(sweep, AT_FDCWD, *folders, *folders, entry_look, &reason);
+        place_each(sweep, *folders, entry_look, &reason);
 }
 
 void sweep_names(struct sweep *sweep)

@@ -340,6 +340,41 @@ static void files_of_a_server_that_is_dead_are_dirty(void **state)
     in_namespace(fixture_get(state), served_is_dirty_and_does_not_hang);
 }
 
+/* A mail folder that is a link, as /var/spool/mail is, to one that a server answers for; and one below such a mount. */
+static void served_names_do_not_hang(struct fixture *f)
+{
+    char mail[128], below[128];
+    const char *const linked[] = {mail, NULL}, *const lower[] = {below, NULL};
+
+    (void)alarm(20);
+    fixture_folder(fixture_in(f, "spool"), 0, 0, 0755);
+    fixture_folder(fixture_in(f, "mnt"), 0, 0, 0755);
+    fixture_file(fixture_in(f, "mnt/box"), f->uids[0], 0, 0600);
+    CHECK(symlink("./.././mnt", fixture_in(f, "spool/mail")) == 0);
+    (void)snprintf(mail, sizeof(mail), "%s/spool/mail", f->dir);
+    (void)snprintf(below, sizeof(below), "%s/mnt/below", f->dir);
+    f->places.roots = f->none;
+    if (fuse_at(f, "mnt", 1000, ",allow_other") < 0)
+        _exit(0); /* a kernel without FUSE */
+    f->places.mail = linked;
+    CHECK(dirty(f, REASON_SCAN_FAILED, "spool/mail: it is on a file system that is not entered"));
+    f->places.mail = lower;
+    CHECK(dirty(f, REASON_SCAN_FAILED, "below: it is on a file system that is not entered"));
+    f->places.mail = NULL;
+    f->places.journals = linked;
+    CHECK(dirty(f, REASON_SCAN_FAILED, "spool/mail: it is on a file system that is not entered"));
+    f->places.journals = NULL;
+    f->places.mail = linked;
+    CHECK(umount2(fixture_in(f, "mnt"), MNT_DETACH) == 0);
+    CHECK(clean(f));
+    CHECK(!fixture_exists(fixture_in(f, "mnt/box")));
+}
+
+static void names_on_a_server_that_is_dead_are_dirty(void **state)
+{
+    in_namespace(fixture_get(state), served_names_do_not_hang);
+}
+
 /* Mounts over a folder of uids[1] as soon as the walk has come to it; another process does, as the walk has a mount
  * namespace of its own. */
 struct mounter {
@@ -535,6 +570,7 @@ int main(void)
         SWEEP_TEST(files_seen_through_bind_mounts_are_removed),
         SWEEP_TEST(files_of_a_read_only_mount_are_dirty),
         SWEEP_TEST(files_of_a_server_that_is_dead_are_dirty),
+        SWEEP_TEST(names_on_a_server_that_is_dead_are_dirty),
         SWEEP_TEST(files_under_a_mount_made_meanwhile_do_not_hang_it),
         SWEEP_TEST(files_of_the_kernel_are_nobodys),
         SWEEP_TEST(files_behind_an_automount_are_dirty),
