@@ -1,13 +1,12 @@
-/* Below DEPTH_MAX a folder of the uid itself is moved up to the root, to be met again there; a folder of somebody else is
- * put aside as a root of its own. A folder of the uid that holds files of others is given to the user for remnants; what that
- * one has goes, too, without a word: it was found when it was given away. */
+/* Folders are kept open on the way down to DEPTH_MAX. Below that only the one that is being read is, so that it does not matter how
+ * deep, nor how wide there, a tree is. A folder of the uid that holds files of others is given to the user for remnants; what
+ * that one has goes, too, without a word: it was found when it was given away. */
 #include "noded/sweep/files_walk.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,26 +16,26 @@
 
 #include "common/mem.h"
 #include "noded/sweep/acl.h"
-#include "noded/sweep/aside.h"
 #include "noded/sweep/inode.h"
 #include "noded/sweep/sweep.h"
+#include "noded/sweep/way_up.h"
 
 #define DEPTH_MAX   256 /* open folders at once */
 #define ENTRIES_LEN 4096
-#define MOVED_MAX   16 /* walks of one tree for what was moved up */
+#define AGAIN_MAX   16 /* times that a deep folder is begun anew, in one walk */
 
 struct file_walk {
     struct sweep *sweep;
     const struct files_tree *tree;
     uint64_t mount;     /* of the top */
     int here;           /* the folder that the thread is in; -1 = none that is known */
-    struct aside aside; /* folders to be walked as roots of their own */
-    unsigned n_moved;
-    bool moved;   /* something into the top, in this walk of it */
+    uint64_t n_removed; /* of the sweep, as the walk began */
+    unsigned n_again;
     bool crossed; /* an entry on another mount was met */
 };
 
 static void walk_folder(struct file_walk *w, int fd, int depth);
+static int deep_walk(struct file_walk *w, int fd);
 
 static int folder_open(int dir_fd, const char *name)
 {
@@ -47,23 +46,6 @@ static int folder_open(int dir_fd, const char *name)
     long fd = syscall(SYS_openat2, dir_fd, name, &how, sizeof(how));
 
     return fd < 0 ? -errno : (int)fd;
-}
-
-/* Out of the depth with it, under a name that nothing has. */
-static bool folder_move_up(struct file_walk *w, int dir_fd, const char *name)
-{
-    static atomic_uint serial;
-    char up[64];
-
-    for (int tried = 0; tried < 16; tried++) {
-        (void)snprintf(up, sizeof(up), ".xce-sweep.%u.%u", (unsigned)getpid(),
-                       atomic_fetch_add(&serial, 1));
-        if (renameat2(dir_fd, name, w->tree->fd, up, RENAME_NOREPLACE) == 0)
-            return true;
-        if (errno != EEXIST)
-            return false;
-    }
-    return false;
 }
 
 /* Whether something is mounted on it, where we do not see it. */
@@ -92,37 +74,13 @@ static void disowned(struct sweep *s, int dir_fd, int fd, const char *name, uint
     sweep_removed(s);
 }
 
-/* Up with it, or aside; then it is seen as the top of a walk, which is nobody's to remove. Takes fd. */
-static void folder_too_deep(struct file_walk *w, int dir_fd, const char *name, int fd,
-                            const struct statx *st)
-{
-    uint32_t uid = inode_wanted(w->sweep, st->stx_uid, st->stx_gid);
-    bool wanted = sweep_wants(w->sweep, st->stx_uid);
-    int r;
-
-    if (wanted && w->sweep->remove && folder_move_up(w, dir_fd, name)) {
-        w->moved = true;
-        /* The top may have been walked for the last time: then the next round finds it there. */
-        sweep_found(w->sweep, uid, REASON_FILE, "%s", name);
-        sweep_removed(w->sweep);
-        (void)close(fd);
-        return;
-    }
-    if (uid && w->sweep->remove)
-        disowned(w->sweep, dir_fd, fd, name, uid, !wanted);
-    else if (uid)
-        sweep_found(w->sweep, uid, REASON_FILE, "%s", name);
-    r = aside_put(&w->aside, w->tree->fd, fd);
-    if (r < 0)
-        sweep_failed(w->sweep, "deep folders", r);
-}
-
 /* Another name of what was given away, or a folder of it that is empty by now. */
 static void remnant_end(const struct file_walk *w, int dir_fd, const char *name,
                         const struct statx *st)
 {
-    if (w->sweep->remove && inode_is_remnant(w->sweep, st) && !is_covered(w, st))
-        (void)inode_unlink(w->sweep, dir_fd, name, S_ISDIR(st->stx_mode));
+    if (w->sweep->remove && inode_is_remnant(w->sweep, st) && !is_covered(w, st) &&
+        inode_unlink(w->sweep, dir_fd, name, S_ISDIR(st->stx_mode)) == 0)
+        sweep_removed(w->sweep);
 }
 
 /* What the folder held has been dealt with; now itself, if wanted. */
@@ -160,31 +118,36 @@ static bool folder_enter(struct file_walk *w, int fd, const char *shown)
     return true;
 }
 
+/* Open it, and look at all of it but what it holds. -1: it can not be entered, which has been reported if need be. */
+static int folder_begin(struct file_walk *w, int dir_fd, const char *name, struct statx *ret)
+{
+    auto_close int fd = folder_open(dir_fd, name);
+    int r = fd < 0 ? fd : inode_stat(fd, "", ret);
+
+    if (r < 0) {
+        w->crossed |= r == -EXDEV;
+        if (r != -ENOENT && r != -EXDEV && r != -ENOTDIR && r != -ELOOP)
+            sweep_failed(w->sweep, name, r);
+        return -1;
+    }
+    if (w->tree->acls && folder_enter(w, fd, name))
+        acl_sweep_folder(w->sweep, name, ret);
+    return mem_take_fd(&fd);
+}
+
 static void folder_sweep(struct file_walk *w, int dir_fd, const char *name, int depth)
 {
     struct statx st;
-    int fd = folder_open(dir_fd, name), r;
+    int fd = folder_begin(w, dir_fd, name, &st);
 
-    if (fd < 0) {
-        w->crossed |= fd == -EXDEV;
-        if (fd != -ENOENT && fd != -EXDEV && fd != -ENOTDIR && fd != -ELOOP)
-            sweep_failed(w->sweep, name, fd);
+    if (fd < 0)
         return;
-    }
-    r = inode_stat(fd, "", &st);
-    if (r < 0) {
-        sweep_failed(w->sweep, name, r);
-        (void)close(fd);
+    if (depth + 1 < DEPTH_MAX)
+        walk_folder(w, fd, depth + 1);
+    else
+        fd = deep_walk(w, fd);
+    if (fd < 0)
         return;
-    }
-    if (w->tree->acls && folder_enter(w, fd, name))
-        acl_sweep_folder(w->sweep, name, &st);
-    if (depth + 1 >= DEPTH_MAX) {
-        w->here = -1; /* the number of fd may soon be that of another folder */
-        folder_too_deep(w, dir_fd, name, fd, &st);
-        return;
-    }
-    walk_folder(w, fd, depth + 1);
     folder_end(w, dir_fd, name, fd, &st);
     (void)close(fd);
 }
@@ -200,7 +163,8 @@ static void file_sweep(struct file_walk *w, int dir_fd, const char *name, const 
     inode_sweep(w->sweep, dir_fd, name, st, REASON_FILE);
 }
 
-static void entry_sweep(struct file_walk *w, int dir_fd, const char *name, int depth)
+/* Whether it is a folder, which is not entered here. */
+static bool entry_look(struct file_walk *w, int dir_fd, const char *name)
 {
     struct statx st;
     int r = inode_stat(dir_fd, name, &st);
@@ -210,17 +174,15 @@ static void entry_sweep(struct file_walk *w, int dir_fd, const char *name, int d
     if (r < 0) {
         if (r != -ENOENT)
             sweep_failed(w->sweep, name, r);
-        return;
+        return false;
     }
     uid = inode_wanted(w->sweep, st.stx_uid, st.stx_gid);
     if (st.stx_mnt_id != w->mount) {
         w->crossed = true;
-        return;
+        return false;
     }
-    if (S_ISDIR(st.stx_mode)) {
-        folder_sweep(w, dir_fd, name, depth);
-        return;
-    }
+    if (S_ISDIR(st.stx_mode))
+        return true;
     if (uid)
         file_sweep(w, dir_fd, name, &st);
     else
@@ -228,6 +190,12 @@ static void entry_sweep(struct file_walk *w, int dir_fd, const char *name, int d
     /* What is gone by now has no list either. */
     if (w->tree->acls && !S_ISLNK(st.stx_mode) && folder_enter(w, dir_fd, name))
         acl_sweep_file(w->sweep, name, &st);
+    return false;
+}
+
+static bool is_dots(const char *name)
+{
+    return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 
 static void walk_folder(struct file_walk *w, int fd, int depth)
@@ -244,8 +212,8 @@ static void walk_folder(struct file_walk *w, int fd, int depth)
         for (ssize_t at = 0; at < n;) {
             struct dirent64 *entry = (struct dirent64 *)(void *)(entries + at);
             at += entry->d_reclen;
-            if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
-                entry_sweep(w, fd, entry->d_name, depth);
+            if (!is_dots(entry->d_name) && entry_look(w, fd, entry->d_name))
+                folder_sweep(w, fd, entry->d_name, depth);
         }
     }
     if (n < 0 && errno != ENOENT) /* ENOENT: removed under us */
@@ -253,6 +221,136 @@ static void walk_folder(struct file_walk *w, int fd, int depth)
     free(entries);
     w->here = -1; /* the number of fd may soon be that of another folder */
 }
+
+/* ---- below DEPTH_MAX ---- */
+
+struct deep {
+    struct file_walk *w;
+    struct way_up way;
+    int fd;               /* the folder that is being read; -1 = there is no way back */
+    struct way_mark mark; /* of it */
+    char entries[ENTRIES_LEN];
+};
+
+static void deep_begin(struct deep *d)
+{
+    struct statx st = {0};
+
+    (void)inode_stat(d->fd, "", &st);
+    d->mark = (struct way_mark){.changed = st.stx_ctime};
+}
+
+/* Up to the next folder, whose name comes back. False: there is no more. */
+static bool deep_next(struct deep *d, char name[NAME_MAX + 1])
+{
+    ssize_t n = lseek(d->fd, d->mark.next, SEEK_SET) < 0 ? -1 : 1;
+
+    while (n > 0 && (n = getdents64(d->fd, d->entries, sizeof(d->entries))) > 0) {
+        for (ssize_t at = 0; at < n;) {
+            struct dirent64 *entry = (struct dirent64 *)(void *)(d->entries + at);
+            at += entry->d_reclen;
+            d->mark.next = entry->d_off;
+            if (is_dots(entry->d_name) || !entry_look(d->w, d->fd, entry->d_name))
+                continue;
+            (void)snprintf(name, NAME_MAX + 1, "%s", entry->d_name);
+            return true;
+        }
+    }
+    if (n < 0 && errno != ENOENT)
+        sweep_failed(d->w->sweep, "deep folders", errno);
+    return false;
+}
+
+static void deep_down(struct deep *d, const char *name)
+{
+    struct statx st;
+    int fd = folder_begin(d->w, d->fd, name, &st);
+    int r = fd < 0 ? 0 : way_up_push(&d->way, d->w->tree->fd, d->fd, name, &d->mark);
+
+    if (fd < 0)
+        return;
+    if (r < 0) {
+        sweep_failed(d->w->sweep, "deep folders", r);
+    } else {
+        int left = d->fd;
+        d->fd = fd;
+        fd = left;
+        deep_begin(d);
+    }
+    (void)close(fd);
+    d->w->here = -1; /* its number may soon be that of another folder */
+}
+
+/* Where to read on is a count in some file systems: it says nothing any more if entries have come or gone. What we have taken
+ * away ourselves calls for another round anyhow. */
+static void deep_resume(struct deep *d)
+{
+    struct file_walk *w = d->w;
+    struct statx st;
+    int r = inode_stat(d->fd, "", &st);
+
+    if (r == 0 &&
+        (w->sweep->n_removed != w->n_removed || (st.stx_ctime.tv_sec == d->mark.changed.tv_sec &&
+                                                 st.stx_ctime.tv_nsec == d->mark.changed.tv_nsec)))
+        return;
+    if (r == 0 && w->n_again++ < AGAIN_MAX)
+        deep_begin(d);
+    else
+        sweep_found(w->sweep, 0, REASON_SCAN_FAILED, "%s: deep folders do not hold still",
+                    w->tree->shown);
+}
+
+/* What is gone by now above us held nothing any more. */
+static void deep_up(struct deep *d)
+{
+    char name[NAME_MAX + 1];
+    int below = d->fd;
+    bool parent = true;
+    struct statx st;
+
+    while ((d->fd = way_up_pop(&d->way, d->w->tree->fd, below, name, &d->mark)) == -ENOENT &&
+           d->way.n)
+        parent = false;
+    d->w->here = -1;
+    if (d->fd >= 0) {
+        deep_resume(d);
+        if (parent && inode_stat(below, "", &st) == 0)
+            folder_end(d->w, d->fd, name, below, &st);
+    } else {
+        if (d->fd != -ENOENT)
+            sweep_failed(d->w->sweep, "the way out of deep folders", d->fd);
+        d->fd = -1;
+    }
+    (void)close(below);
+}
+
+/* All that fd holds; takes it. The same folder, open again; -1 it was not found again, and that has been reported. */
+static int deep_walk(struct file_walk *w, int fd)
+{
+    auto_free struct deep *d = calloc(1, sizeof(*d));
+    char name[NAME_MAX + 1];
+
+    if (!d) {
+        sweep_failed(w->sweep, "deep folders", ENOMEM);
+        return fd;
+    }
+    d->w = w;
+    d->fd = fd;
+    deep_begin(d);
+    while (d->fd >= 0) {
+        if (deep_next(d, name))
+            deep_down(d, name);
+        else if (d->way.n)
+            deep_up(d);
+        else
+            break;
+    }
+    way_up_done(&d->way);
+    w->here = -1;
+    return d->fd;
+}
+
+/* ---- a tree ---- */
 
 /* 0; -errno. A top that is gone, though something keeps it mounted, can not be anybody's. */
 static int top_look(struct file_walk *w)
@@ -272,19 +370,6 @@ static int top_look(struct file_walk *w)
     return 0;
 }
 
-/* Again when something has come up: that not for ever, as somebody could put it back each time. */
-static void walk_top(struct file_walk *w, int fd)
-{
-    bool again;
-
-    do {
-        w->moved = false;
-        (void)lseek(fd, 0, SEEK_SET);
-        walk_folder(w, fd, 0);
-        again = w->moved && fd == w->tree->fd && ++w->n_moved < MOVED_MAX;
-    } while (again);
-}
-
 bool files_walk(const struct files_tree *tree)
 {
     auto_free struct file_walk *w = calloc(1, sizeof(*w));
@@ -294,21 +379,14 @@ bool files_walk(const struct files_tree *tree)
         w->sweep = tree->sweep;
         w->tree = tree;
         w->here = -1;
+        w->n_removed = tree->sweep->n_removed;
         r = top_look(w);
     }
     if (r < 0) {
         sweep_failed(tree->sweep, tree->shown, r);
         return true;
     }
-    walk_top(w, tree->fd);
-    while (w->aside.n) {
-        auto_close int fd = aside_take(&w->aside, tree->fd);
-        if (fd >= 0)
-            walk_top(w, fd);
-        else if (fd != -ENOENT)
-            sweep_failed(w->sweep, "deep folders", fd);
-    }
-    aside_done(&w->aside);
+    walk_folder(w, tree->fd, 0);
     if (tree->acls && chdir("/") < 0) /* whoever stays in a folder keeps its mount busy */
         sweep_failed(tree->sweep, tree->shown, errno);
     return !w->crossed;

@@ -19,8 +19,8 @@
 #include <unistd.h>
 
 #include "noded/sweep/acl.h"
-#include "noded/sweep/aside.h"
 #include "noded/sweep/remnant.h"
+#include "noded/sweep/way_up.h"
 
 #define LONG_OTHERS 60 /* in an access list */
 
@@ -491,8 +491,7 @@ static void move(int from_fd, const char *from, int to_fd, const char *to)
     assert_return_code(renameat(from_fd, from, to_fd, to), errno);
 }
 
-/* The walk of what was put aside brings up a folder, to be met from the top, which has been walked by then. */
-static void files_brought_up_from_deep_folders_of_others_are_removed(void **state)
+static void folders_in_deep_folders_of_others_are_removed(void **state)
 {
     struct fixture *f = fixture_get(state);
     struct stat st;
@@ -511,66 +510,49 @@ static void files_brought_up_from_deep_folders_of_others_are_removed(void **stat
     assert_int_equal(st.st_nlink, 2);
 }
 
-/* Somebody who puts a folder back where it was as often as it is brought up. */
-struct put_back {
+/* Somebody who makes something in a deep folder as often as the walk is below it. */
+struct restless {
     struct fixture *f;
-    int top_fd, deep_fd; /* of the mount that the test sees; the walk has a copy of it */
+    int deep_fd;
     unsigned n;
 };
 
-static bool put_back_has(uint32_t id, void *arg)
+static bool restless_has(uint32_t id, void *arg)
 {
-    struct put_back *p = arg;
-    DIR *dir = fdopendir(openat(p->top_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    struct dirent *entry;
+    struct restless *r = arg;
+    struct stat before, now;
 
-    assert_non_null(dir);
-    while ((entry = readdir(dir)))
-        if (strncmp(entry->d_name, ".xce-sweep", 10) == 0) {
-            move(p->top_fd, entry->d_name, p->deep_fd, "own");
-            p->n++;
-        }
-    (void)closedir(dir);
-    return id == p->f->uids[0];
+    assert_return_code(fstat(r->deep_fd, &before), errno);
+    now = before;
+    /* The clock of a file system goes by ticks. */
+    while (now.st_ctim.tv_sec == before.st_ctim.tv_sec &&
+           now.st_ctim.tv_nsec == before.st_ctim.tv_nsec) {
+        assert_return_code(mkdirat(r->deep_fd, "brief", 0700), errno);
+        assert_return_code(unlinkat(r->deep_fd, "brief", AT_REMOVEDIR), errno);
+        assert_return_code(fstat(r->deep_fd, &now), errno);
+    }
+    r->n++;
+    return id == r->f->uids[0];
 }
 
-static void files_put_back_as_often_as_brought_up_end_the_walk(void **state)
+static void deep_folders_that_do_not_hold_still_end_the_walk(void **state)
 {
     struct fixture *f = fixture_get(state);
-    struct put_back p = {.f = f};
+    struct restless r = {.f = f};
 
+    deep(f->dir, 260, 0, 0, f->uids[1]);
+    r.deep_fd = deep_open(f->dir, 258);
+    f->sweep.ids = (struct sweep_ids){f->uids[0], f->uids[1], restless_has, &r};
     (void)alarm(60); /* hanging, it would be for ever */
-    fixture_folder(fixture_in(f, "own"), f->uids[0], f->uids[0], 0700);
-    deep(f->dir, 255, f->uids[1], f->uids[1], f->uids[1]);
-    p.top_fd = deep_open(f->dir, 0);
-    p.deep_fd = deep_open(f->dir, 255);
-    move(AT_FDCWD, fixture_in(f, "own"), p.deep_fd, "own");
-    f->sweep.ids = (struct sweep_ids){f->uids[0], f->uids[1], put_back_has, &p};
     sweep_it(f);
     (void)alarm(0);
-    assert_in_range(p.n, 2, 10000);
-    assert_int_equal(sweep_verdict(&f->sweep, f->uids[0])->reason, REASON_FILE);
-    assert_null(sweep_verdict(&f->sweep, f->uids[1]));
-    (void)close(p.top_fd);
-    (void)close(p.deep_fd);
+    assert_in_range(r.n, 17, 10000);
+    assert_non_null(sweep_verdict(&f->sweep, f->uids[0]));
+    assert_int_equal(sweep_verdict(&f->sweep, f->uids[0])->reason, REASON_SCAN_FAILED);
+    (void)close(r.deep_fd);
     f->sweep.ids = (struct sweep_ids){f->uids[0], f->uids[0], sweep_list_has, &f->list};
     sweep_it(f);
     fixture_assert_clean(f);
-    deep_end(f);
-}
-
-static void skip_without_handles(const struct fixture *f)
-{
-    union {
-        struct file_handle head;
-        char bytes[sizeof(struct file_handle) + MAX_HANDLE_SZ];
-    } handle = {.head.handle_bytes = MAX_HANDLE_SZ};
-    int mount_id;
-
-    if (name_to_handle_at(AT_FDCWD, f->dir, &handle.head, &mount_id, 0) == 0)
-        return;
-    print_message("needs a file system that gives handles\n");
-    skip();
 }
 
 /* More than descriptors may be open, side by side where a walk goes no deeper. */
@@ -600,7 +582,6 @@ static void files_below_many_deep_folders_of_others_are_removed(void **state)
 {
     struct fixture *f = fixture_get(state);
 
-    skip_without_handles(f);
     deep(f->dir, 254, f->uids[1], f->uids[1], f->uids[1]);
     many(f->dir, 700, f->uids[1], f->uids[0]);
     f->sweep.remove = false;
@@ -620,43 +601,69 @@ static int folder_fd(const char *path)
     return fd;
 }
 
-static void aside_folders_come_back_last_first_or_are_gone(void **state)
+static void way_down(struct way_up *way, int *fd, const char *name, off_t next)
+{
+    int child = openat(*fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+    assert_return_code(child, errno);
+    assert_int_equal(way_up_push(way, *fd, *fd, name, &(struct way_mark){.next = next}), 0);
+    (void)close(*fd);
+    *fd = child;
+}
+
+/* r: the outcome; a folder is taken for the next step. */
+static void way_back(struct way_up *way, int mount_fd, int *fd, int r, const char *name, off_t next)
+{
+    char left[NAME_MAX + 1];
+    struct way_mark mark;
+    int up = way_up_pop(way, mount_fd, *fd, left, &mark);
+
+    assert_int_equal(up < 0 ? up : 0, r);
+    assert_string_equal(left, name);
+    assert_int_equal(mark.next, next);
+    if (up < 0)
+        return;
+    (void)close(*fd);
+    *fd = up;
+}
+
+static void way_up_leads_back_by_handle_or_by_the_parent(void **state)
 {
     struct fixture *f = fixture_get(state);
     int top = folder_fd(f->dir), fd;
-    struct aside aside = {0};
-    struct stat st;
 
-    skip_without_handles(f);
-    fixture_folder(fixture_in(f, "one"), 0, 0, 0700);
-    fixture_folder(fixture_in(f, "two"), 3, 0, 0700);
-    for (int i = 0; i < 1000; i++)
-        assert_int_equal(aside_put(&aside, top, folder_fd(fixture_in(f, "one"))), 0);
-    assert_int_equal(aside_put(&aside, top, folder_fd(fixture_in(f, "two"))), 0);
-    fd = aside_take(&aside, top);
-    assert_return_code(fstat(fd, &st), errno);
-    assert_int_equal(st.st_uid, 3);
-    (void)close(fd);
-    assert_return_code(rmdir(fixture_in(f, "one")), errno);
-    assert_int_equal(aside_take(&aside, top), -ENOENT);
-    aside_done(&aside);
+    fixture_folder(fixture_in(f, "a"), 0, 0, 0700);
+    fixture_folder(fixture_in(f, "a/b"), 0, 0, 0700);
+    for (int handles = 0; handles < 2; handles++) {
+        struct way_up way = {.handles = handles ? WAY_HANDLES_UNKNOWN : WAY_NO_HANDLES};
+        struct stat st, a;
+        fd = folder_fd(f->dir);
+        way_down(&way, &fd, "a", 7);
+        way_down(&way, &fd, "b", 9);
+        way_back(&way, top, &fd, 0, "b", 9);
+        assert_int_equal(fstat(fd, &st) + stat(fixture_in(f, "a"), &a), 0);
+        assert_int_equal(st.st_ino, a.st_ino);
+        way_back(&way, top, &fd, 0, "a", 7);
+        way_up_done(&way);
+        (void)close(fd);
+    }
     (void)close(top);
 }
 
-/* /proc gives no handles. */
-static void aside_folders_without_handles_are_few(void **state)
+static void way_up_of_what_was_moved_is_not_followed(void **state)
 {
-    int top = folder_fd("/proc"), n = 0, fd;
-    struct aside aside = {0};
+    struct fixture *f = fixture_get(state);
+    struct way_up way = {.handles = WAY_NO_HANDLES};
+    int top = folder_fd(f->dir), fd = folder_fd(f->dir);
 
-    while (aside_put(&aside, top, folder_fd("/proc/self")) == 0)
-        n++;
-    assert_in_range(n, 100, 1000);
-    fd = aside_take(&aside, top);
-    assert_return_code(fd, errno);
+    fixture_folder(fixture_in(f, "a"), 0, 0, 0700);
+    fixture_folder(fixture_in(f, "a/b"), 0, 0, 0700);
+    way_down(&way, &fd, "a", 0);
+    way_down(&way, &fd, "b", 0);
+    move(AT_FDCWD, fixture_in(f, "a/b"), AT_FDCWD, fixture_in(f, "b"));
+    way_back(&way, top, &fd, -ESTALE, "b", 0);
+    way_up_done(&way);
     (void)close(fd);
-    assert_int_equal(aside_put(&aside, top, folder_fd("/proc/self")), 0);
-    aside_done(&aside);
     (void)close(top);
 }
 
@@ -958,12 +965,12 @@ int main(void)
         SWEEP_TEST(files_ten_thousand_are_removed),
         SWEEP_TEST(files_of_great_depth_are_removed),
         SWEEP_TEST(files_below_deep_folders_of_others_are_removed),
-        SWEEP_TEST(files_brought_up_from_deep_folders_of_others_are_removed),
-        SWEEP_TEST(files_put_back_as_often_as_brought_up_end_the_walk),
+        SWEEP_TEST(folders_in_deep_folders_of_others_are_removed),
         SWEEP_TEST(deep_folders_of_others_lose_the_group),
         SWEEP_TEST(files_below_many_deep_folders_of_others_are_removed),
-        SWEEP_TEST(aside_folders_come_back_last_first_or_are_gone),
-        cmocka_unit_test(aside_folders_without_handles_are_few),
+        SWEEP_TEST(deep_folders_that_do_not_hold_still_end_the_walk),
+        SWEEP_TEST(way_up_leads_back_by_handle_or_by_the_parent),
+        SWEEP_TEST(way_up_of_what_was_moved_is_not_followed),
         SWEEP_TEST(files_access_lists_lose_the_uid),
         SWEEP_TEST(files_access_lists_of_others_keep_no_uid),
         SWEEP_TEST(files_long_access_lists_between_folders_lose_the_uid),

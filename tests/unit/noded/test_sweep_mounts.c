@@ -340,6 +340,61 @@ static void files_of_a_server_that_is_dead_are_dirty(void **state)
     in_namespace(fixture_get(state), served_is_dirty_and_does_not_hang);
 }
 
+/* An overlay gives no handles. More folders than may be kept open lie where a walk does not go deeper, and deeper ones below. */
+static void deep_and_wide_make(uint32_t uid, uint32_t file_uid)
+{
+    char name[32];
+
+    for (int i = 0; i < 254; i++)
+        CHECK(mkdir("d", 0777) == 0 && chown("d", uid, uid) == 0 && chdir("d") == 0);
+    for (int i = 0; i < 300; i++) {
+        (void)snprintf(name, sizeof(name), "%d", i);
+        CHECK(mkdir(name, 0777) == 0);
+        (void)snprintf(name, sizeof(name), "%d/sub", i);
+        CHECK(mkdir(name, 0777) == 0);
+        (void)snprintf(name, sizeof(name), "%d/sub/file", i);
+        fixture_file(name, file_uid, file_uid, 0600);
+    }
+    CHECK(chdir("150/sub") == 0);
+    for (int i = 0; i < 600; i++)
+        CHECK(mkdir("d", 0777) == 0 && chdir("d") == 0);
+    fixture_file("bottom", file_uid, file_uid, 0600);
+}
+
+static void deep_and_wide_is_swept(struct fixture *f)
+{
+    char options[512];
+    struct stat st;
+    int bottom;
+
+    tmpfs_at(f, "mnt");
+    for (int i = 0; i < 4; i++)
+        fixture_folder(fixture_in(f, (const char *[]){"mnt/l", "mnt/u", "mnt/w", "mnt/m"}[i]), 0, 0,
+                       0755);
+    (void)snprintf(options, sizeof(options), "lowerdir=%s/mnt/l,upperdir=%s/mnt/u,workdir=%s/mnt/w",
+                   f->dir, f->dir, f->dir);
+    if (mount("overlay", fixture_in(f, "mnt/m"), "overlay", 0, options) < 0)
+        _exit(0); /* a kernel without it */
+    CHECK(chdir(fixture_in(f, "mnt/m")) == 0);
+    deep_and_wide_make(f->uids[1], f->uids[0]);
+    bottom = open("bottom", O_RDONLY | O_CLOEXEC);
+    CHECK(bottom >= 0 && chdir("/") == 0);
+    f->roots[0] = fixture_in(f, "mnt/m");
+    f->sweep.remove = false;
+    CHECK(dirty(f, REASON_FILE, ""));
+    CHECK(f->sweep.n_findings == 1);
+    f->sweep.remove = true;
+    CHECK(clean(f));
+    CHECK(f->sweep.n_removed == 301);
+    CHECK(fstat(bottom, &st) == 0 && st.st_nlink == 0);
+    (void)close(bottom);
+}
+
+static void files_in_deep_and_wide_folders_of_an_overlay_are_removed(void **state)
+{
+    in_namespace(fixture_get(state), deep_and_wide_is_swept);
+}
+
 /* A mail folder that is a link, as /var/spool/mail is, to one that a server answers for; and one below such a mount. */
 static void served_names_do_not_hang(struct fixture *f)
 {
@@ -570,6 +625,7 @@ int main(void)
         SWEEP_TEST(files_seen_through_bind_mounts_are_removed),
         SWEEP_TEST(files_of_a_read_only_mount_are_dirty),
         SWEEP_TEST(files_of_a_server_that_is_dead_are_dirty),
+        SWEEP_TEST(files_in_deep_and_wide_folders_of_an_overlay_are_removed),
         SWEEP_TEST(names_on_a_server_that_is_dead_are_dirty),
         SWEEP_TEST(files_under_a_mount_made_meanwhile_do_not_hang_it),
         SWEEP_TEST(files_of_the_kernel_are_nobodys),
