@@ -132,6 +132,8 @@ static int folder_begin(struct file_walk *w, int dir_fd, const char *name, struc
     }
     if (w->tree->acls && folder_enter(w, fd, name))
         acl_sweep_folder(w->sweep, name, ret);
+    if (w->sweep->remove && sweep_wants(w->sweep, ret->stx_uid))
+        inode_let_write(fd, ret);
     return mem_take_fd(&fd);
 }
 

@@ -2,6 +2,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/btrfs.h>
+#include <linux/btrfs_tree.h>
 #include <linux/fs.h>
 #include <stdio.h>
 #include <string.h>
@@ -73,6 +75,18 @@ int inode_unlink(const struct sweep *sweep, int dir_fd, const char *name, bool d
             !(folder_is_wanted(sweep, dir_fd) && flags_clear(dir_fd, ".")))
             return r;
     }
+}
+
+void inode_let_write(int fd, const struct statx *st)
+{
+    uint64_t flags;
+
+    if (st->stx_ino != BTRFS_FIRST_FREE_OBJECTID ||
+        ioctl(fd, BTRFS_IOC_SUBVOL_GETFLAGS, &flags) < 0 || !(flags & BTRFS_SUBVOL_RDONLY))
+        return;
+    flags &= ~(uint64_t)BTRFS_SUBVOL_RDONLY;
+    (void)ioctl(fd, BTRFS_IOC_SUBVOL_SETFLAGS,
+                &flags); /* else what is in it can not be removed, and says so */
 }
 
 int inode_pin(int dir_fd, const char *name, const struct statx *st)

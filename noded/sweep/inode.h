@@ -21,6 +21,10 @@ int inode_stat(int dir_fd, const char *name, struct statx *ret);
 /* Remove the entry, clearing flags of it (or of a folder that is wanted) that hinder it. 0 removed, or gone; -errno. */
 int inode_unlink(const struct sweep *sweep, int dir_fd, const char *name, bool directory);
 
+/* If the folder that fd is, st what was seen of it, is a subvolume of btrfs that was made read-only, which whoever owns it may: no
+ * more. */
+void inode_let_write(int fd, const struct statx *st);
+
 /* Report what could not be removed, by its path if there is room for that. dir_fd: its folder; -1 = name says all.
  * r = why: negative errno or enum inode_outcome. */
 void inode_kept(struct sweep *sweep, uint32_t uid, enum reason reason, int dir_fd, const char *name,

@@ -3,11 +3,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/btrfs.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -340,6 +342,60 @@ static void files_of_a_server_that_is_dead_are_dirty(void **state)
     in_namespace(fixture_get(state), served_is_dirty_and_does_not_hang);
 }
 
+/* Whether the program has done it. */
+static bool done(const char *const *argv)
+{
+    pid_t pid = fork();
+    int status;
+
+    if (pid == 0) {
+        int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+        (void)dup2(null, 1);
+        (void)dup2(null, 2);
+        (void)execvp(argv[0], (char *const *)(uintptr_t)argv);
+        _exit(127);
+    }
+    return waitpid(pid, &status, 0) == pid && status == 0;
+}
+
+/* Whoever may make a folder in a btrfs may make a subvolume, and set it read-only. */
+static void read_only_subvolume_is_removed(struct fixture *f)
+{
+    char image[128];
+    const char *const make[] = {"mkfs.btrfs", "-q", image, NULL};
+    const char *const loop[] = {"mount", "-o", "loop", image, fixture_in(f, "mnt"), NULL};
+    struct btrfs_ioctl_vol_args sub = {.name = "sub"};
+    uint64_t flags = BTRFS_SUBVOL_RDONLY;
+    int fd;
+
+    (void)snprintf(image, sizeof(image), "%s/image", f->dir);
+    fixture_file(image, 0, 0, 0600);
+    fixture_folder(fixture_in(f, "mnt"), 0, 0, 0755);
+    CHECK(truncate(image, 128 << 20) == 0);
+    if (!done(make) || !done(loop)) {
+        print_message("skipped: no mkfs.btrfs, or a kernel without btrfs or loop devices\n");
+        _exit(0);
+    }
+    fd = open(fixture_in(f, "mnt"), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    CHECK(fd >= 0 && ioctl(fd, BTRFS_IOC_SUBVOL_CREATE, &sub) == 0);
+    (void)close(fd);
+    CHECK(chown(fixture_in(f, "mnt/sub"), f->uids[0], f->uids[0]) == 0);
+    fixture_folder(fixture_in(f, "mnt/sub/folder"), f->uids[0], f->uids[0], 0700);
+    fixture_file(fixture_in(f, "mnt/sub/folder/file"), f->uids[0], f->uids[0], 0600);
+    fd = open(fixture_in(f, "mnt/sub"), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    CHECK(fd >= 0 && ioctl(fd, BTRFS_IOC_SUBVOL_SETFLAGS, &flags) == 0);
+    (void)close(fd);
+    CHECK(unlink(fixture_in(f, "mnt/sub/folder/file")) < 0 && errno == EROFS);
+    CHECK(clean(f));
+    CHECK(!fixture_exists(fixture_in(f, "mnt/sub")));
+    CHECK(umount(fixture_in(f, "mnt")) == 0);
+}
+
+static void files_of_a_subvolume_made_read_only_are_removed(void **state)
+{
+    in_namespace(fixture_get(state), read_only_subvolume_is_removed);
+}
+
 /* An overlay gives no handles. More folders than may be kept open lie where a walk does not go deeper, and deeper ones below. */
 static void deep_and_wide_make(uint32_t uid, uint32_t file_uid)
 {
@@ -626,6 +682,7 @@ int main(void)
         SWEEP_TEST(files_of_a_read_only_mount_are_dirty),
         SWEEP_TEST(files_of_a_server_that_is_dead_are_dirty),
         SWEEP_TEST(files_in_deep_and_wide_folders_of_an_overlay_are_removed),
+        SWEEP_TEST(files_of_a_subvolume_made_read_only_are_removed),
         SWEEP_TEST(names_on_a_server_that_is_dead_are_dirty),
         SWEEP_TEST(files_under_a_mount_made_meanwhile_do_not_hang_it),
         SWEEP_TEST(files_of_the_kernel_are_nobodys),
