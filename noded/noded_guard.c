@@ -325,6 +325,7 @@ static void looked(int r, void *arg)
     struct pass *p = arg;
     struct noded *n = p->n;
 
+    guard_looked(&n->guard, loop_now_ms(n->loop));
     p->clean = r == 0 && !p->looker->map.unsure && !p->look.overflow && !p->lying.overflow &&
                !p->retired_wait;
     p->suspects = mem_must_calloc(p->look.n_findings + 1, sizeof(*p->suspects));

@@ -55,14 +55,20 @@ void guard_begin(struct guard *g, int64_t now_ms, uint64_t revision)
     g->wanted = false;
     g->session_is_newer = false;
     g->began_ms = now_ms;
+    g->looked_ms = 0;
     g->began_revision = revision;
+}
+
+void guard_looked(struct guard *g, int64_t now_ms)
+{
+    g->looked_ms = now_ms;
 }
 
 bool guard_end(struct guard *g, int64_t now_ms, bool clean)
 {
     g->running = false;
     g->ended_ms = now_ms;
-    g->took_ms = now_ms - g->began_ms;
+    g->took_ms = (g->looked_ms ? g->looked_ms : now_ms) - g->began_ms;
     if (!clean) {
         g->wanted = true;
         if (g->dirty_in_a_row < DIRTY_MAX)

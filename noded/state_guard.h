@@ -21,7 +21,7 @@ struct guard {
     uint64_t watermark;      /* 0 = none in this session */
     uint64_t began_revision; /* of the pass that runs */
     bool session_is_newer;   /* than the pass that runs */
-    int64_t began_ms, ended_ms, took_ms;
+    int64_t began_ms, looked_ms, ended_ms, took_ms; /* looked_ms 0: not yet; took_ms: to look */
     unsigned dirty_in_a_row;
 };
 
@@ -42,6 +42,8 @@ void guard_session(struct guard *guard);
 int64_t guard_next_ms(const struct guard *guard, bool named, bool complete);
 
 void guard_begin(struct guard *guard, int64_t now_ms, uint64_t revision);
+/* It has looked at everything: whatever it does until its end is waiting. */
+void guard_looked(struct guard *guard, int64_t now_ms);
 /* clean: it looked at everything and found nothing that is not here. True if the watermark rose. */
 bool guard_end(struct guard *guard, int64_t now_ms, bool clean);
 

@@ -77,6 +77,20 @@ static void guard_rests_nine_times_as_long_as_it_took(void **state)
     assert_int_equal(guard_next_ms(&g, true, true), 210000);
 }
 
+/* To wait for what was killed, or for a name service, costs nothing: what comes next must not live for longer by that. */
+static void guard_rests_for_what_it_looked_at_alone(void **state)
+{
+    struct guard g = new_guard();
+
+    guard_begin(&g, 100000, 7);
+    guard_looked(&g, 100010);
+    assert_false(guard_end(&g, 102000, false));
+    assert_in_range(guard_next_ms(&g, true, true), 102000 + 90, 102000 + 2 * 90);
+    (void)pass(&g, 200000, 1000, 8, true);
+    guard_want(&g);
+    assert_int_equal(guard_next_ms(&g, true, true), 201000 + 9000);
+}
+
 static void guard_what_does_not_go_away_slows_it_down_to_the_cadence(void **state)
 {
     struct guard g = new_guard();
@@ -132,6 +146,7 @@ int main(void)
         cmocka_unit_test(guard_first_pass_is_at_once),
         cmocka_unit_test(guard_cadence_table),
         cmocka_unit_test(guard_rests_nine_times_as_long_as_it_took),
+        cmocka_unit_test(guard_rests_for_what_it_looked_at_alone),
         cmocka_unit_test(guard_what_does_not_go_away_slows_it_down_to_the_cadence),
         cmocka_unit_test(guard_watermark_is_the_revision_at_the_beginning_of_a_clean_pass),
         cmocka_unit_test(guard_pass_counts_under_its_own_session_alone),
