@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -23,6 +22,7 @@
 #include "noded/sweep/inode.h"
 #include "noded/sweep/kinds.h"
 #include "noded/sweep/machine.h"
+#include "noded/sweep/mount_pin.h"
 #include "noded/sweep/mount_table.h"
 
 #define TURNS_MAX   8     /* through the mount table, for one root */
@@ -46,6 +46,7 @@ struct root {
     size_t n_covered, cap_covered;
     /* The mount that holds the root's folder, when what is mounted at it is off. */
     size_t holder_len;
+    uint64_t holder_id;
     enum mount_class holder;
     bool no_memory;
 };
@@ -82,6 +83,7 @@ static void mount_note(struct sweep *sweep, const struct mount_entry *entry, voi
     if (!at_or_below(entry->path, root->path)) {
         if (at_or_below(root->path, entry->path) && len >= root->holder_len) {
             root->holder_len = len;
+            root->holder_id = entry->id;
             root->holder = mount_classify(sweep, entry);
         }
         return;
@@ -150,14 +152,14 @@ static const struct below *mount_hidden_by(const struct root *root, const struct
 }
 
 /* What lies under the mount point now must not be removed: on the machine the mount is still on it. */
-static int covered_add(struct root *root, const struct below *b)
+static int covered_add(struct root *root, const struct below *b, const struct mount_pin *pin)
 {
     struct statx st;
     int r;
 
     if (mount_hidden_by(root, b))
         return 0; /* no file, but that mount's top */
-    r = inode_stat(AT_FDCWD, b->path, &st);
+    r = mount_pin_stat(pin, &st);
     if (r < 0)
         return r;
     r = mem_grow(&root->covered, &root->cap_covered, root->n_covered + 1, COVERED_MAX,
@@ -194,18 +196,15 @@ static void mounted_file_look(struct sweep *sweep, const struct below *b, const 
 }
 
 /* Whether all of it has been seen. */
-static bool mount_walk(struct sweep *sweep, const struct root *root, const struct below *b)
+static bool mount_walk(struct sweep *sweep, const struct root *root, const struct below *b, int top)
 {
-    auto_close int top = -1, fd = -1;
+    auto_close int fd = -1;
     struct statx st;
     bool whole = true;
-    int r;
 
     sweep_at(sweep, b->path);
-    top = open(b->path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-    r = top < 0 ? -errno : inode_stat(top, "", &st);
-    if (r < 0 || st.stx_mnt_id != b->id)
-        return false; /* a folder on the way has been moved meanwhile: the next turn tells */
+    if (inode_stat(top, "", &st) < 0)
+        return false;
     if (!S_ISDIR(st.stx_mode)) {
         mounted_file_look(sweep, b, &st);
         return true;
@@ -228,9 +227,36 @@ static bool mount_has_triggered(const struct root *root, const struct below *b)
     return false;
 }
 
+/* What may not be touched is not: of that the place alone. */
+static int mount_hold(struct sweep *sweep, const struct below *b, struct mount_pin *ret)
+{
+    return b->class == MOUNT_SERVED ? mount_pin_folder(sweep, b->path, ret)
+                                    : mount_pin(sweep, b->path, b->id, ret);
+}
+
+static void there_look(struct sweep *sweep, const struct mount_entry *entry, void *arg)
+{
+    struct below *b = arg;
+
+    (void)sweep;
+    b->off &= entry->id != b->id;
+}
+
+/* What is held is what is unmounted; else the table tells whether it was that one. */
+static int mount_detach(struct sweep *sweep, struct below *b, const struct mount_pin *pin)
+{
+    int r = mount_pin_detach(pin);
+
+    b->off = r == 0;
+    if (r == 0 && pin->top < 0)
+        r = mount_table_each(sweep, there_look, b);
+    return r == 0 && !b->off ? -ESTALE : r;
+}
+
 /* Whether it is off. */
 static bool mount_take_off(struct sweep *sweep, struct root *root, struct below *b)
 {
+    auto_unpin struct mount_pin pin = MOUNT_PIN_NONE;
     int r;
 
     if (!mount_is_reached(root, b)) {
@@ -244,13 +270,15 @@ static bool mount_take_off(struct sweep *sweep, struct root *root, struct below 
     if (b->class == MOUNT_SERVED && !mount_has_triggered(root, b))
         sweep_found(sweep, 0, REASON_SCAN_FAILED, "%s: a file system of type %s is not entered",
                     b->path, b->type);
-    if (b->class == MOUNT_LOCAL && !mount_walk(sweep, root, b))
+    r = mount_hold(sweep, b, &pin);
+    if (r == -ESTALE || r == -ENOENT || r == -ENOTDIR || r == -ELOOP)
+        return false; /* a folder on the way has been moved meanwhile: the next turn tells */
+    if (r == 0 && b->class == MOUNT_LOCAL && !mount_walk(sweep, root, b, pin.top))
         return false;
-    r = umount2(b->path, MNT_DETACH | UMOUNT_NOFOLLOW) < 0 ? -errno : 0;
-    if (r == 0) {
-        b->off = true;
-        r = covered_add(root, b);
-    }
+    if (r == 0)
+        r = mount_detach(sweep, b, &pin);
+    if (r == 0)
+        r = covered_add(root, b, &pin);
     if (r < 0)
         sweep_failed(sweep, b->path, r);
     return b->off;
@@ -354,13 +382,21 @@ static bool root_bare_look(struct sweep *sweep, struct root *root)
     return false;
 }
 
+static int holder_take_off(struct sweep *sweep, const struct root *root)
+{
+    auto_unpin struct mount_pin pin = MOUNT_PIN_NONE;
+    auto_free char *path = strndup(root->path, root->holder_len);
+    int r = path ? mount_pin(sweep, path, root->holder_id, &pin) : -ENOMEM;
+
+    return r < 0 ? r : mount_pin_detach(&pin);
+}
+
 static void root_look(struct sweep *sweep, void *arg)
 {
     struct root *root = arg;
 
     while (root_bare_look(sweep, root)) {
-        auto_free char *holder = strndup(root->path, root->holder_len);
-        int r = !holder ? -ENOMEM : umount2(holder, MNT_DETACH | UMOUNT_NOFOLLOW) < 0 ? -errno : 0;
+        int r = holder_take_off(sweep, root);
         if (r < 0) {
             sweep_failed(sweep, root->shown, r);
             return;

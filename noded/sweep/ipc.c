@@ -19,6 +19,7 @@
 #include "noded/sweep/inode.h"
 #include "noded/sweep/kinds.h"
 #include "noded/sweep/machine.h"
+#include "noded/sweep/mount_pin.h"
 #include "noded/sweep/mount_table.h"
 #include "noded/sweep/proc.h"
 
@@ -87,14 +88,13 @@ static bool space_parse(const char *link, uint64_t *ret_ino)
     return true;
 }
 
-/* What path is, if it is the namespace of that number; -ENOENT it is something else by now; -errno. Not opened before that
+/* What is pinned, if it is the namespace of that number; -ENOENT it is something else by now; -errno. Not opened before that
  * is known: a FIFO would hang it. */
-static int space_open(const struct ipc_spaces *s, int dir_fd, const char *path, uint64_t ino)
+static int space_open(const struct ipc_spaces *s, int pinned, uint64_t ino)
 {
-    auto_close int pinned = openat(dir_fd, path, O_PATH | O_CLOEXEC);
     char self[64];
     struct statx st;
-    int r = pinned < 0 ? -errno : inode_stat(pinned, "", &st);
+    int r = inode_stat(pinned, "", &st);
 
     if (r < 0)
         return r;
@@ -105,11 +105,10 @@ static int space_open(const struct ipc_spaces *s, int dir_fd, const char *path, 
     return r < 0 ? -errno : r;
 }
 
-/* Go into what path is, if it is the namespace of that number, and look. 0; -ENOENT it is another; -errno. */
-static int space_enter(struct sweep *sweep, struct ipc_spaces *s, int dir_fd, const char *path,
-                       uint64_t ino)
+/* Go into it, if it is the namespace of that number, and look. 0; -ENOENT it is another; -errno. */
+static int space_enter(struct sweep *sweep, struct ipc_spaces *s, int pinned, uint64_t ino)
 {
-    auto_close int fd = space_open(s, dir_fd, path, ino);
+    auto_close int fd = space_open(s, pinned, ino);
 
     if (fd < 0)
         return fd;
@@ -117,6 +116,15 @@ static int space_enter(struct sweep *sweep, struct ipc_spaces *s, int dir_fd, co
         return -errno;
     objects_look(sweep);
     return space_add(s, ino);
+}
+
+/* The same by a link of /proc. */
+static int space_enter_at(struct sweep *sweep, struct ipc_spaces *s, int dir_fd, const char *path,
+                          uint64_t ino)
+{
+    auto_close int pinned = openat(dir_fd, path, O_PATH | O_CLOEXEC);
+
+    return pinned < 0 ? -errno : space_enter(sweep, s, pinned, ino);
 }
 
 void ipc_descriptor_look(struct sweep *sweep, struct ipc_spaces *s, int dir_fd, const char *name)
@@ -131,7 +139,7 @@ void ipc_descriptor_look(struct sweep *sweep, struct ipc_spaces *s, int dir_fd, 
     link[len] = '\0';
     if (!space_parse(link, &ino) || space_seen(s, ino))
         return;
-    r = space_enter(sweep, s, dir_fd, name, ino);
+    r = space_enter_at(sweep, s, dir_fd, name, ino);
     if (r < 0 && r != -ENOENT)
         sweep_failed(sweep, link, r);
 }
@@ -153,7 +161,7 @@ static void task_look(struct sweep *sweep, struct ipc_spaces *s, pid_t pid, pid_
         link[len] = '\0';
         r = !space_parse(link, &ino) ? -EBADMSG
             : space_seen(s, ino)     ? 0
-                                     : space_enter(sweep, s, AT_FDCWD, path, ino);
+                                     : space_enter_at(sweep, s, AT_FDCWD, path, ino);
     }
     if (r < 0 && r != -ENOENT && r != -ESRCH) /* it has ended, or gone elsewhere */
         sweep_failed(sweep, path, r);
@@ -190,13 +198,16 @@ static void process_look(struct sweep *sweep, struct ipc_spaces *s, pid_t of, pi
 
 static void mounted_look(struct sweep *sweep, const struct mount_entry *entry, void *arg)
 {
+    auto_unpin struct mount_pin pin = MOUNT_PIN_NONE;
     struct ipc_spaces *s = arg;
     uint64_t ino;
     int r;
 
     if (strcmp(entry->type, "nsfs") != 0 || !space_parse(entry->root, &ino) || space_seen(s, ino))
         return;
-    r = space_enter(sweep, s, AT_FDCWD, entry->path, ino);
+    r = mount_pin(sweep, entry->path, entry->id, &pin);
+    if (r == 0)
+        r = space_enter(sweep, s, pin.top, ino);
     if (r < 0)
         sweep_failed(sweep, entry->path, r);
 }

@@ -10,8 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/ipc.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/shm.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -563,6 +565,27 @@ static void files_of_the_kernel_are_nobodys(void **state)
     in_namespace(fixture_get(state), kernels_own_are_passed_over);
 }
 
+/* Where the kernel does not go along a path in its memory alone. */
+static void below_the_kernels_own_is_swept(struct fixture *f)
+{
+    fixture_folder(fixture_in(f, "proc"), 0, 0, 0755);
+    fixture_folder(fixture_in(f, "sys"), 0, 0, 0755);
+    CHECK(mount("proc", fixture_in(f, "proc"), "proc", 0, NULL) == 0);
+    CHECK(mount("sysfs", fixture_in(f, "sys"), "sysfs", 0, NULL) == 0);
+    tmpfs_at(f, "proc/sys/kernel");
+    tmpfs_at(f, "sys/fs");
+    fixture_file(fixture_in(f, "proc/sys/kernel/file"), f->uids[0], f->uids[0], 0600);
+    fixture_file(fixture_in(f, "sys/fs/file"), f->uids[0], f->uids[0], 0600);
+    CHECK(clean(f));
+    CHECK(!fixture_exists(fixture_in(f, "proc/sys/kernel/file")));
+    CHECK(!fixture_exists(fixture_in(f, "sys/fs/file")));
+}
+
+static void files_mounted_in_what_is_the_kernels_are_removed(void **state)
+{
+    in_namespace(fixture_get(state), below_the_kernels_own_is_swept);
+}
+
 /* Of another process group, so that who looks into it asks for a mount that never comes. */
 static bool autofs_at(const struct fixture *f, const char *name)
 {
@@ -668,6 +691,213 @@ static void files_mounted_for_the_uid_are_detached(void **state)
     assert_int_equal(waitpid(pid, &status, 0), pid);
 }
 
+/* ---- another mount in the place of the one that was looked at ---- */
+
+/* Done as soon as the sweep asks for the id: it has read the mount table then, and touched nothing. */
+struct swap {
+    struct fixture *f;
+    uint32_t id;
+    void (*act)(struct fixture *f);
+    bool done;
+};
+
+static bool swap_when_asked(uint32_t id, void *arg)
+{
+    struct swap *swap = arg;
+
+    if (id == swap->id && !swap->done) {
+        swap->done = true;
+        swap->act(swap->f);
+    }
+    return id == swap->f->uids[0];
+}
+
+static void put_link(struct fixture *f)
+{
+    CHECK(rename(fixture_in(f, "d"), fixture_in(f, "e")) == 0);
+    CHECK(symlink(fixture_in(f, "victim"), fixture_in(f, "d")) == 0);
+}
+
+static void put_folder(struct fixture *f)
+{
+    CHECK(rename(fixture_in(f, "d"), fixture_in(f, "e")) == 0);
+    CHECK(rename(fixture_in(f, "victim"), fixture_in(f, "d")) == 0);
+}
+
+/* The kernel gives the id of what was unmounted to what is mounted next. */
+static void put_mount(struct fixture *f)
+{
+    CHECK(umount(fixture_in(f, "d/mnt")) == 0);
+    tmpfs_at(f, "d/mnt");
+}
+
+static void mount_of_uid_at(const struct fixture *f, const char *name)
+{
+    char options[64];
+
+    (void)snprintf(options, sizeof(options), "size=64k,uid=%u", f->uids[0]);
+    fixture_folder(fixture_in(f, name), 0, 0, 0755);
+    CHECK(mount("none", fixture_in(f, name), "tmpfs", 0, options) == 0);
+}
+
+static void swapped_is_not_detached(struct fixture *f, void (*act)(struct fixture *f),
+                                    const char *victim)
+{
+    struct swap swap = {f, f->uids[0], act, false};
+
+    fixture_folder(fixture_in(f, "victim"), 0, 0, 0755);
+    tmpfs_at(f, "victim/mnt");
+    fixture_folder(fixture_in(f, "d"), 0, 0, 0755);
+    mount_of_uid_at(f, "d/mnt");
+    f->places.roots = f->none;
+    f->sweep.ids.has = swap_when_asked;
+    f->sweep.ids.arg = &swap;
+    CHECK(dirty(f, REASON_MOUNT, "d/mnt") && swap.done);
+    CHECK(f->sweep.n_removed == 0);
+    CHECK(mounted(f, victim));
+    CHECK(clean(f));
+    CHECK(mounted(f, victim));
+}
+
+static void link_in_place(struct fixture *f)
+{
+    swapped_is_not_detached(f, put_link, "victim/mnt");
+    CHECK(!mounted(f, "e/mnt"));
+}
+
+static void folder_in_place(struct fixture *f)
+{
+    swapped_is_not_detached(f, put_folder, "d/mnt");
+    CHECK(!mounted(f, "e/mnt"));
+}
+
+static void mount_in_place(struct fixture *f)
+{
+    swapped_is_not_detached(f, put_mount, "d/mnt");
+}
+
+static void mounts_of_others_behind_a_link_stay(void **state)
+{
+    in_namespace(fixture_get(state), link_in_place);
+}
+
+static void mounts_of_others_in_a_folder_put_in_place_stay(void **state)
+{
+    in_namespace(fixture_get(state), folder_in_place);
+}
+
+static void mounts_of_others_that_have_got_its_id_stay(void **state)
+{
+    in_namespace(fixture_get(state), mount_in_place);
+}
+
+/* The same path leads through a server that never answers. */
+static void put_dead_server(struct fixture *f)
+{
+    CHECK(rename(fixture_in(f, "d"), fixture_in(f, "e")) == 0);
+    CHECK(rename(fixture_in(f, "dead"), fixture_in(f, "d")) == 0);
+}
+
+static void dead_server_in_place(struct fixture *f)
+{
+    struct swap swap = {f, f->uids[0], put_dead_server, false};
+
+    (void)alarm(20);
+    fixture_folder(fixture_in(f, "dead"), 0, 0, 0755);
+    if (fuse_at(f, "dead/sub", 1000, ",allow_other") < 0)
+        _exit(0); /* a kernel without FUSE */
+    fixture_folder(fixture_in(f, "d"), 0, 0, 0755);
+    fixture_folder(fixture_in(f, "d/sub"), 0, 0, 0755);
+    mount_of_uid_at(f, "d/sub/mnt");
+    f->places.roots = f->none;
+    f->sweep.ids.has = swap_when_asked;
+    f->sweep.ids.arg = &swap;
+    CHECK(dirty(f, REASON_MOUNT, "d/sub/mnt") && swap.done);
+    CHECK(clean(f) && !mounted(f, "e/sub/mnt"));
+    CHECK(umount2(fixture_in(f, "d/sub"), MNT_DETACH) == 0);
+}
+
+static void mounts_whose_path_leads_to_a_dead_server_do_not_hang(void **state)
+{
+    in_namespace(fixture_get(state), dead_server_in_place);
+}
+
+/* Somebody's file lies in the upper one, so that the sweep asks when it has come there. */
+static void other_is_walked_too(struct fixture *f)
+{
+    struct swap swap = {f, f->uids[1], put_folder, false};
+
+    fixture_folder(fixture_in(f, "victim"), 0, 0, 0755);
+    tmpfs_at(f, "victim/mnt");
+    fixture_file(fixture_in(f, "victim/mnt/kept"), f->uids[0], f->uids[0], 0600);
+    fixture_folder(fixture_in(f, "d"), 0, 0, 0755);
+    tmpfs_at(f, "d/mnt");
+    fixture_file(fixture_in(f, "d/mnt/other"), f->uids[1], f->uids[1], 0600);
+    f->sweep.ids = (struct sweep_ids){f->uids[0], f->uids[1], swap_when_asked, &swap};
+    CHECK(clean(f) && swap.done);
+    CHECK(mounted(f, "d/mnt") && mounted(f, "e/mnt"));
+    CHECK(!fixture_exists(fixture_in(f, "d/mnt/kept")));
+    CHECK(fixture_exists(fixture_in(f, "e/mnt/other")));
+}
+
+static void files_of_a_mount_whose_folder_is_put_in_anothers_place_are_removed(void **state)
+{
+    in_namespace(fixture_get(state), other_is_walked_too);
+}
+
+/* An IPC namespace that nothing but this mount keeps, with an object of the uid. */
+static void ipc_at(const struct fixture *f, const char *name)
+{
+    struct shmid_ds ds;
+    int status;
+    pid_t pid;
+
+    fixture_file(fixture_in(f, name), 0, 0, 0600);
+    pid = fork();
+    if (pid == 0) {
+        CHECK(unshare(CLONE_NEWIPC) == 0);
+        int id = shmget(IPC_PRIVATE, 4096, 0600);
+        CHECK(id >= 0 && shmctl(id, IPC_STAT, &ds) == 0);
+        ds.shm_perm.uid = f->uids[0];
+        CHECK(shmctl(id, IPC_SET, &ds) == 0);
+        CHECK(mount("/proc/self/ns/ipc", fixture_in(f, name), NULL, MS_BIND, NULL) == 0);
+        _exit(0);
+    }
+    CHECK(waitpid(pid, &status, 0) == pid && status == 0);
+}
+
+static void put_dead_server_before_ipc(struct fixture *f)
+{
+    CHECK(rename(fixture_in(f, "d"), fixture_in(f, "e")) == 0);
+    CHECK(symlink(fixture_in(f, "dead"), fixture_in(f, "d")) == 0);
+}
+
+/* The object in the first one is where the sweep asks; the path of the second has been read by then. */
+static void ipc_through_dead_server(struct fixture *f)
+{
+    struct swap swap = {f, f->uids[0], put_dead_server_before_ipc, false};
+
+    (void)alarm(20);
+    if (fuse_at(f, "dead", 1000, ",allow_other") < 0)
+        _exit(0); /* a kernel without FUSE */
+    fixture_folder(fixture_in(f, "d"), 0, 0, 0755);
+    ipc_at(f, "first");
+    ipc_at(f, "d/second");
+    f->places.roots = f->none;
+    f->sweep.ids.has = swap_when_asked;
+    f->sweep.ids.arg = &swap;
+    sweep_it(f);
+    CHECK(swap.done);
+    CHECK(unlink(fixture_in(f, "d")) == 0 && rename(fixture_in(f, "e"), fixture_in(f, "d")) == 0);
+    CHECK(clean(f) && f->sweep.n_removed == 2);
+    CHECK(umount2(fixture_in(f, "dead"), MNT_DETACH) == 0);
+}
+
+static void ipc_mounted_where_the_path_leads_to_a_dead_server_does_not_hang(void **state)
+{
+    in_namespace(fixture_get(state), ipc_through_dead_server);
+}
+
 int main(void)
 {
 #define SWEEP_TEST(fn) cmocka_unit_test_setup_teardown(fn, fixture_setup, fixture_teardown)
@@ -686,9 +916,16 @@ int main(void)
         SWEEP_TEST(names_on_a_server_that_is_dead_are_dirty),
         SWEEP_TEST(files_under_a_mount_made_meanwhile_do_not_hang_it),
         SWEEP_TEST(files_of_the_kernel_are_nobodys),
+        SWEEP_TEST(files_mounted_in_what_is_the_kernels_are_removed),
         SWEEP_TEST(files_behind_an_automount_are_dirty),
         SWEEP_TEST(files_under_mounts_that_come_and_go_are_removed),
         SWEEP_TEST(files_mounted_for_the_uid_are_detached),
+        SWEEP_TEST(mounts_of_others_behind_a_link_stay),
+        SWEEP_TEST(mounts_of_others_in_a_folder_put_in_place_stay),
+        SWEEP_TEST(mounts_of_others_that_have_got_its_id_stay),
+        SWEEP_TEST(mounts_whose_path_leads_to_a_dead_server_do_not_hang),
+        SWEEP_TEST(files_of_a_mount_whose_folder_is_put_in_anothers_place_are_removed),
+        SWEEP_TEST(ipc_mounted_where_the_path_leads_to_a_dead_server_does_not_hang),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
