@@ -18,9 +18,15 @@ ExecStart=/bin/sh -c 'while :; do setpriv --reuid {uid} --clear-groups sleep 100
 [Install]
 WantedBy=multi-user.target
 '''
+# Its manager is executed anew and its bus restarted, again and again.
+DISTURB = 'while :; do systemctl daemon-reexec; sleep 0.3; systemctl restart dbus; sleep 0.3; done'
+# What a job leaves without a sandbox: a process of its own session, files, shared memory.
+LITTER = 'touch /tmp/of-$1 /var/tmp/of-$1 /dev/shm/of-$1; ipcmk -M 4096 >/dev/null; setsid sleep 1000 </dev/null >/dev/null 2>&1 &'
 
 
 class Nodes(NodesCase):
+    pool_options = ('--ready-timeout', '60s')
+
     def setUp(self):
         self.whole()
         self.watcher = Watcher(self.cluster)
@@ -182,24 +188,6 @@ class Nodes(NodesCase):
 
         self.wait(forgotten, 20, lambda: f'{name} is forgotten: {done}')
 
-
-# Its manager is executed anew and its bus restarted, again and again.
-DISTURB = 'while :; do systemctl daemon-reexec; sleep 0.3; systemctl restart dbus; sleep 0.3; done'
-# What a job leaves without a sandbox: a process of its own session, files, shared memory.
-LITTER = 'touch /tmp/of-$1 /var/tmp/of-$1 /dev/shm/of-$1; ipcmk -M 4096 >/dev/null; setsid sleep 1000 </dev/null >/dev/null 2>&1 &'
-
-
-class Killed(NodesCase):
-    """kill -9 of noded at any moment of acquire and release, in a machine whose systemd and bus are not left alone either."""
-    pool_options = ('--ready-timeout', '60s')
-
-    def setUp(self):
-        self.seed = int(os.environ.get('XCE_TEST_SEED') or random.randrange(1 << 32))
-        self.random = random.Random(self.seed)
-        print(f'XCE_TEST_SEED={self.seed} (the moments)', flush=True)
-        self.whole()
-        self.kills = 0
-
     def kill_within(self, seconds):
         time.sleep(self.random.random() * seconds)
         # systemctl has no answer while its manager is executed anew.
@@ -229,9 +217,11 @@ class Killed(NodesCase):
         self.while_killed('release', '--lease', lease['lease'])
         return lease
 
-    def test_during_acquire_and_release(self):
-        watcher = Watcher(self.cluster)
-        self.addCleanup(watcher.close)
+    def test_noded_is_killed_during_acquire_and_release(self):
+        """At any moment of them, in a machine whose systemd and bus are not left alone either."""
+        seed = int(os.environ.get('XCE_TEST_SEED') or random.randrange(1 << 32))
+        print(f'XCE_TEST_SEED={seed} (the moments)', flush=True)
+        self.random, self.kills = random.Random(seed), 0
         kept = self.acquire('--nodes', 'n1')
         self.hold(kept, 'n1')
         pids = self.processes(kept['uid'])
@@ -253,8 +243,8 @@ class Killed(NodesCase):
             self.assertIsNone(self.names(uid))
         self.assertEqual(self.ok('n1', 'systemctl', 'list-units', '--all', '--plain', '--no-legend', 'xce-[0-9]*'), '')
         self.assertEqual(self.ok('n1', 'systemctl', 'list-units', '--failed', '--plain', '--no-legend'), '')
-        self.wait(lambda: watcher.states(leases[-1]['lease'])[-1:] == ['free'], 10, 'the watcher saw the last end')
-        oracle.Lives(self, watcher.lines).check()
+        self.wait(lambda: self.watcher.states(leases[-1]['lease'])[-1:] == ['free'], 10, 'the watcher saw the last end')
+        oracle.Lives(self, self.watcher.lines).check()
 
 
 lib.main()
