@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "client/verb.h"
+#include "xce/v1/local.pb-c.h"
 
 #define SERVICE "LeaseService"
 
@@ -221,6 +222,44 @@ int xce_lease_release(struct xce_client *client, const struct xce_call *call, ui
     request.lease = lease;
     request.epoch = epoch;
     request.node = verb_bytes(node);
+    return verb_run(client, call, &spec, &request.base, sizeof **ret, ret);
+}
+
+static int take_deferred(struct xce_client *client, const ProtobufCMessage *message, void *result)
+{
+    const Xce__V1__DeferReply *reply = (const Xce__V1__DeferReply *)message;
+
+    (void)client;
+    *(struct xce_deferred *)result = (struct xce_deferred){
+        .lease = reply->lease, .uid = reply->uid, .epoch = reply->epoch, .passed = reply->passed};
+    return XCE_OK;
+}
+
+int xce_lease_release_deferred(struct xce_client *client, const struct xce_call *call,
+                               const struct xce_key *key, struct xce_deferred **ret)
+{
+    struct op_spec spec = {.kind = OP_CHANGE,
+                           .path = "/xce.v1.LocalService/Release",
+                           .reply = &xce__v1__defer_reply__descriptor,
+                           .take = take_deferred};
+    Xce__V1__DeferRequest request = XCE__V1__DEFER_REQUEST__INIT;
+
+    switch (key->kind) {
+    case XCE_BY_UID:
+        request.key_case = XCE__V1__DEFER_REQUEST__KEY_UID;
+        request.uid = key->uid;
+        break;
+    case XCE_BY_LEASE:
+        request.key_case = XCE__V1__DEFER_REQUEST__KEY_LEASE;
+        request.lease = key->lease;
+        break;
+    case XCE_BY_NAME:
+        request.key_case = XCE__V1__DEFER_REQUEST__KEY_NAME;
+        request.name = verb_bytes(key->text);
+        break;
+    default:
+        return client_fail(client, XCE_INVALID, "noded knows leases by uid, number and name alone");
+    }
     return verb_run(client, call, &spec, &request.base, sizeof **ret, ret);
 }
 

@@ -1,4 +1,6 @@
 /* leasectl release: give leases back. */
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +12,8 @@
 #include "ctl/view.h"
 #include "ctl/wait.h"
 
+#define NODED_SOCKET "/run/xce/noded.sock"
+
 enum {
     /* Of --wait, without --timeout. */
     WAIT_TIMEOUT_MS = 10 * 60 * 1000,
@@ -19,6 +23,8 @@ struct release_options {
     struct target target;
     const char *node;
     const char *wait;
+    bool deferred;
+    const char *noded;
 };
 
 static const char *const wait_words[] = {"clean", "free", NULL};
@@ -30,6 +36,10 @@ static const struct option_entry options[] = {
      "let go of this member alone", NULL},
     {"wait", 'w', OPTION_OPTIONAL, offsetof(struct release_options, wait), "clean|free",
      "wait until all members have proved it clean, or the uid is free", wait_words},
+    {"deferred", 0, OPTION_FLAG, offsetof(struct release_options, deferred), NULL,
+     "hand it to noded of this machine, which tells leased when it is there", NULL},
+    {"noded", 0, OPTION_TEXT, offsetof(struct release_options, noded), "SOCKET",
+     "with --deferred: where noded is (default: /run/xce/noded.sock)", NULL},
     {NULL, 0, 0, 0, NULL, NULL, NULL},
 };
 
@@ -122,15 +132,87 @@ static int release_all(struct ctl *ctl, const struct release_options *given, siz
     return worst;
 }
 
+/* ---- without leased ---- */
+
+static int check_deferred(struct ctl *ctl, const struct release_options *given)
+{
+    if (given->wait || given->node)
+        return ctl_usage(ctl, "--deferred: leased is not asked, so neither --wait nor --node");
+    if (given->target.job)
+        return ctl_usage(ctl, "--deferred: noded knows no jobs: give a uid, a name or --lease");
+    return EXIT_OK;
+}
+
+/* A bare number is a uid if noded knows it as one. */
+static int hand_over(struct ctl *ctl, const struct release_options *given, const char *word,
+                     struct xce_deferred **ret)
+{
+    struct xce_call call = ctl_call(ctl);
+    struct target_keys keys;
+    int status = target_keys(ctl, &given->target, word, &keys), code = XCE_NOT_FOUND;
+
+    if (status != EXIT_OK)
+        return status;
+    for (size_t i = 0; i < keys.n && code == XCE_NOT_FOUND; i++)
+        code = xce_lease_release_deferred(ctl->client, &call, &keys.keys[i], ret);
+    return code == XCE_OK ? EXIT_OK : ctl_failed_change(ctl, code);
+}
+
+static int connect_noded(struct ctl *ctl, const struct release_options *given)
+{
+    char why[XCE_MESSAGE_MAX], server[128];
+    struct xce_client_options noded = {
+        .server = server, .conf = ctl->globals.conf, .patience_ms = 1000};
+
+    if (snprintf(server, sizeof server, "unix:%s", given->noded ? given->noded : NODED_SOCKET) >=
+        (int)sizeof server)
+        return ctl_usage(ctl, "--noded: is too long for a socket");
+    if (xce_client_new(&noded, &ctl->client, why) != XCE_OK)
+        return ctl_fail(ctl, XCE_FAILED, "%s", why);
+    return EXIT_OK;
+}
+
+static int release_deferred(struct ctl *ctl, const struct release_options *given, int n_words,
+                            char **words)
+{
+    size_t n = n_words ? (size_t)n_words : 1, done = 0;
+    struct xce_deferred *rows = calloc(n, sizeof *rows), *one;
+    int worst = check_deferred(ctl, given), status;
+
+    if (!rows)
+        return ctl_fail(ctl, XCE_FAILED, "out of memory");
+    if (worst == EXIT_OK)
+        worst = connect_noded(ctl, given);
+    for (size_t i = 0; ctl->client && i < n; i++) {
+        status = hand_over(ctl, given, n_words ? words[i] : NULL, &one);
+        if (status == EXIT_OK) {
+            rows[done++] = *one;
+            xce_free(one);
+        } else if (worst == EXIT_OK) {
+            worst = status;
+        }
+    }
+    if (ctl->client && (worst == EXIT_OK || (done && !ctl->globals.json))) {
+        status = view_deferreds(ctl, rows, done, n > 1);
+        worst = worst == EXIT_OK ? status : worst;
+    }
+    free(rows);
+    return worst;
+}
+
 static int exec(struct ctl *ctl, void *memory, int n_words, char **words)
 {
     const struct release_options *given = memory;
-    int status = output_check(ctl, &view_leases);
+    int status = output_check(ctl, given->deferred ? &view_deferred : &view_leases);
 
     if (status != EXIT_OK)
         return status;
     if (given->wait && given->node)
         return ctl_usage(ctl, "--wait: is for a whole lease, not for one --node");
+    if (given->noded && !given->deferred)
+        return ctl_usage(ctl, "--noded: goes with --deferred");
+    if (given->deferred)
+        return release_deferred(ctl, given, n_words, words);
     return release_all(ctl, given, n_words ? (size_t)n_words : 1, n_words ? words : NULL);
 }
 
@@ -141,7 +223,11 @@ const struct verb cmd_release = {
     .more = TARGET_HELP
     "\n"
     "Whatever still runs under the uid is killed. The uid is leased again only\n"
-    "when every member has proved it clean and the cool-down is over.",
+    "when every member has proved it clean and the cool-down is over.\n"
+    "\n"
+    "--deferred, on a member, is for when no controller can be reached: noded ends\n"
+    "there what is left of the lease, keeps the release on disk, and tells leased\n"
+    "when it is there. By root, by who holds the lease, or by the leased uid.",
     .options = options,
     .memory = sizeof(struct release_options),
     .words_most = -1,

@@ -19,6 +19,10 @@ int view_lease(struct ctl *ctl, const struct xce_lease *lease);
 int view_pool(struct ctl *ctl, const struct xce_pool *pool);
 int view_node(struct ctl *ctl, const struct xce_node *node);
 
+/* Releases that were handed to noded. With many: a list, also of one. An exit status. */
+extern const struct output_table view_deferred;
+int view_deferreds(struct ctl *ctl, const struct xce_deferred *rows, size_t n, bool many);
+
 /* What a change was answered with: the object, which is freed, or code, which says why there is none. An exit status. */
 int view_lease_changed(struct ctl *ctl, int code, struct xce_lease *lease);
 int view_pool_changed(struct ctl *ctl, int code, struct xce_pool *pool);

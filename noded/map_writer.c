@@ -65,6 +65,7 @@ void node_map_each(struct node_map *m, node_map_lease_fn fn, void *arg)
             .epoch = entry.record.epoch,
             .phase = (enum state_phase)entry.record.state,
             .member = entry.record.flags & XCE_MAP_MEMBER,
+            .owner = STATE_NO_OWNER,
         };
         fn(&lease, entry.record.flags & XCE_MAP_CLOSED, arg);
     }

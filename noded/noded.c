@@ -15,6 +15,7 @@
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/net/loop.h"
+#include "noded/noded_deferred.h"
 #include "noded/noded_inside.h"
 
 #define BEAT_MS     1000
@@ -95,7 +96,7 @@ static void settle(void *arg)
     int64_t now_ms = loop_now_fresh_ms(), next_ms;
 
     if (atomic_load(&n->stopping)) {
-        if (n->n_jobs == 0 && !n->session)
+        if (n->n_jobs == 0 && !n->session && noded_deferred_ended(n))
             loop_stop(n->loop);
         return;
     }
@@ -107,12 +108,14 @@ static void settle(void *arg)
     noded_left_settle(n, now_ms);
     noded_vet_settle(n, now_ms);
     noded_guard_settle(n, now_ms);
+    noded_deferred_settle(n, now_ms);
     state_flush(n->state, now_ms, now_ms >= noded_sweep_next_ms(n));
     noded_nscd_settle(n, now_ms);
     noded_map_settle(n);
     next_ms = earlier(next_ms, state_next_due_ms(n->state));
     next_ms = earlier(next_ms, noded_pools_next_ms(n));
     next_ms = earlier(next_ms, noded_guard_next_ms(n));
+    next_ms = earlier(next_ms, noded_deferred_next_ms(n));
     next_ms = earlier(next_ms, sweeps_next_ms(n));
     next_ms = earlier(next_ms, noded_nscd_next_ms(n));
     loop_timer_start(n->timer, next_ms > now_ms ? earlier(next_ms - now_ms, BEAT_MS) : 1, 0);
@@ -191,6 +194,7 @@ static int op_welcome(const struct session_welcome *welcome, void *arg)
     n->blocked.n = 0;
     noded_left_session(n);
     state_session_begin(n->state, welcome->full);
+    noded_deferred_session(n);
     guard_session(&n->guard);
     guard_await(&n->guard, welcome->revision);
     noded_pools_say(n);
@@ -387,6 +391,7 @@ static void stop(struct noded *n)
     accounts_free(n->overlap.accounts);
     n->accounts = n->overlap.accounts = NULL;
     noded_enroll_cancel(n);
+    noded_deferred_stop(n);
     if (n->session)
         session_close(n->session, session_closed, n);
     else
@@ -535,7 +540,8 @@ static int past_start(struct noded *n)
     /* A map of the ranges that were known last: names of the range are ours, whether leased is there or not. */
     if (!node_map_exists(n->map))
         noded_map_shape(n);
-    return noded_sweep_start(n);
+    r = noded_sweep_start(n);
+    return r < 0 ? r : noded_deferred_start(n);
 }
 
 static void must(int r)
@@ -688,6 +694,7 @@ static void end(struct noded *n)
     epochs_close(n->epochs);
     state_free(n->state);
     verdicts_done(&n->held);
+    noded_deferred_done(n);
     free(n->ahead);
     free(n->ahead_told.items);
     free(n->ahead_sweep.items);

@@ -23,6 +23,7 @@
 #include "noded/sweep/sweep.h"
 #include "noded/unit/bus.h"
 
+struct deferral;
 struct loop;
 struct loop_soon;
 struct loop_timer;
@@ -177,6 +178,8 @@ struct noded {
     struct uid_list leftover;       /* what leased has blocked until this node has cleaned it */
     struct uid_list leftover_sweep; /* of these, being swept */
     int64_t leftover_next_ms;
+
+    struct deferral *deferral; /* noded_deferred.c */
 
     /* noded_sweep.c */
     char cgroup[256];

@@ -12,6 +12,7 @@
 #include "common/net/loop.h"
 #include "common/pb.h"
 #include "common/text.h"
+#include "noded/deferred.h"
 #include "noded/reason.h"
 #include "noded/session_decode.h"
 
@@ -67,7 +68,7 @@ struct session {
     uint64_t watermark;
     bool watermark_new;
 
-    struct row members, blocks, pools;
+    struct row members, blocks, pools, releases;
     struct row dry;                  /* whole messages, as struct packed */
     Xce__V1__OverlapAnswer *overlap; /* to be said; NULL = none */
     struct state_epoch *epochs;      /* to be reported; NULL = none are wanted, or all have been */
@@ -109,6 +110,7 @@ static void rows_forget(struct session *s)
     row_done(&s->blocks);
     row_done(&s->pools);
     row_done(&s->dry);
+    row_done(&s->releases);
     free(mem_take(s->overlap));
     free(mem_take(s->epochs));
     s->watermark_new = false;
@@ -301,6 +303,16 @@ static void dry_send(struct session *s)
     row_cut(&s->dry, 1);
 }
 
+static void release_send(struct session *s)
+{
+    Xce__V1__SessionUp up = XCE__V1__SESSION_UP__INIT;
+
+    up.body_case = XCE__V1__SESSION_UP__BODY_RELEASE;
+    up.release = s->releases.items[0];
+    (void)up_send(s, &up);
+    row_cut(&s->releases, 1);
+}
+
 static void flush(void *arg)
 {
     struct session *s = arg;
@@ -309,6 +321,8 @@ static void flush(void *arg)
         return;
     while (!s->blocked && s->epochs)
         epochs_send(s);
+    while (!s->blocked && s->releases.n)
+        release_send(s);
     while (!s->blocked && (s->members.n || s->blocks.n || s->pools.n))
         report_send(s);
     if (!s->blocked && s->overlap)
@@ -577,6 +591,26 @@ void session_epochs(struct session *s, const struct state_epoch *epochs, size_t 
         memcpy(s->epochs, epochs, n * sizeof(*epochs));
     s->n_epochs = n;
     s->epochs_sent = 0;
+    loop_soon_start(s->flush);
+}
+
+/* The message with its id behind it. */
+void session_release(struct session *s, const struct deferred_release *release)
+{
+    Xce__V1__DeferredRelease *message;
+
+    if (!s || !s->welcomed)
+        return;
+    message = mem_must_alloc(sizeof(*message) + release->id_len);
+    xce__v1__deferred_release__init(message);
+    message->lease = release->lease;
+    message->uid = release->uid;
+    message->epoch = release->epoch;
+    message->caller = release->caller;
+    message->since_ms = release->since_ms;
+    message->id = (ProtobufCBinaryData){release->id_len, (uint8_t *)(message + 1)};
+    memcpy(message->id.data, release->id, release->id_len);
+    row_add(&s->releases, message);
     loop_soon_start(s->flush);
 }
 

@@ -12,6 +12,7 @@
 
 #include "noded/state.h"
 
+struct deferred_release;
 struct loop;
 struct tls_keys;
 struct session;
@@ -98,6 +99,8 @@ const char *session_trouble(const struct session *session);
 
 /* The highest epochs that were seen here; copied. They go out before all that was and will be said. */
 void session_epochs(struct session *session, const struct state_epoch *epochs, size_t n);
+/* A release that was handed over here; goes out before what is reported. */
+void session_release(struct session *session, const struct deferred_release *release);
 void session_say(struct session *session, enum state_say what, const struct state_verdict *about);
 void session_block(struct session *session, uint32_t uid, unsigned reason, const char *detail);
 void session_pool_check(struct session *session, const char *pool, bool passed, const char *detail);

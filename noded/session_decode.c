@@ -44,6 +44,7 @@ static int lease_decode(const Xce__V1__Lease *lease, const char *node, struct st
         .uid = lease->uid,
         .epoch = lease->epoch,
         .phase = (enum state_phase)lease->state,
+        .owner = lease->owner ? lease->owner->uid : STATE_NO_OWNER,
         .home = lease->home,
         .shell = lease->shell,
         .gids = lease->gids,

@@ -85,6 +85,7 @@ static struct slot *slot_new(struct seen *seen, const struct state_lease *lease)
 
     slot->uid = lease->uid;
     slot->epoch = lease->epoch;
+    slot->owner = lease->owner;
     slot->lease = lease->lease;
     slot->revision = lease->revision;
     slot->phase = lease->phase;
@@ -299,6 +300,7 @@ static void slot_update(struct state *state, struct seen *seen, const struct sta
     slot_count(state, slot, -1);
     slot->revision = lease->revision;
     slot->lease = lease->lease;
+    slot->owner = lease->owner;
     slot->phase = lease->phase;
     slot->member = lease->member;
     slot->admitted = slot->admitted && slot->member;
@@ -554,6 +556,17 @@ void state_end_pool(struct state *state, const char *name)
         slot_refuse(state, seen, REASON_VALIDITY, "nothing heard from leased for too long");
         slot_want_kill(state, slot);
     }
+}
+
+void state_end_lease(struct state *state, uint32_t uid, uint32_t epoch)
+{
+    struct seen *seen = table_find(&state->table, uid);
+    struct slot *slot = seen ? seen->slot : NULL;
+
+    if (!slot || slot->epoch != epoch || !slot->member || slot->closed || !phase_live(slot->phase))
+        return;
+    slot_refuse(state, seen, REASON_CLOSED, "its release was handed over here");
+    slot_want_kill(state, slot);
 }
 
 /* ---- time ---- */
@@ -891,4 +904,33 @@ struct state_epoch *state_member_epochs(const struct state *state, size_t *ret_n
 size_t state_n_epochs(const struct state *state)
 {
     return state->table.n;
+}
+
+bool state_held(const struct state *state, uint32_t uid, struct state_held *ret)
+{
+    const struct seen *seen = table_find(&state->table, uid);
+    const struct slot *slot = seen ? seen->slot : NULL;
+
+    if (!slot)
+        return false;
+    *ret = (struct state_held){
+        .lease = slot->lease,
+        .uid = uid,
+        .epoch = slot->epoch,
+        .member = slot->member && !slot->released,
+        .live = phase_live(slot->phase),
+        .owned = slot->owner != STATE_NO_OWNER,
+        .owner = slot->owner,
+    };
+    return true;
+}
+
+uint32_t state_uid_of(const struct state *state, uint64_t lease)
+{
+    const struct seen *seen;
+
+    for (size_t at = 0; lease && (seen = table_next(&state->table, &at));)
+        if (seen->slot && seen->slot->lease == lease)
+            return seen->uid;
+    return 0;
 }

@@ -53,6 +53,8 @@ enum state_say {
     SAY_STRAY = 5,
 };
 
+#define STATE_NO_OWNER UINT32_MAX
+
 /* A lease as leased shows it, checked at the edge. */
 struct state_lease {
     uint64_t lease, revision;
@@ -61,6 +63,7 @@ struct state_lease {
     bool member;            /* this node is one */
     bool released;          /* and was let go */
     enum state_proof proof; /* of this node, as leased has it */
+    uint32_t owner;         /* uid; STATE_NO_OWNER = not known */
     const char *gecos, *home, *shell;
     const uint32_t *gids;
     uint32_t n_gids;
@@ -173,6 +176,9 @@ void state_stray(struct state *state, uint32_t uid, unsigned reason, const char 
 /* This node ends by itself what is here in that pool (validity has passed). */
 void state_end_pool(struct state *state, const char *name);
 
+/* Its release was handed over here: what is here of it ends now. Nothing, if it is not this node's, or over. */
+void state_end_lease(struct state *state, uint32_t uid, uint32_t epoch);
+
 /* Somebody wants to know: what is dirty is looked at again now. */
 void state_sweep_now(struct state *state);
 
@@ -199,6 +205,19 @@ bool state_was_admitted(const struct state *state, uint32_t uid);
 
 /* Whether the map holds all that has a name. */
 bool state_is_in_map(const struct state *state);
+
+struct state_held {
+    uint64_t lease;
+    uint32_t uid, epoch;
+    bool member, live; /* granted or active, as leased was heard to say */
+    bool owned;        /* owner is known */
+    uint32_t owner;    /* uid */
+};
+
+/* The lease that has the uid, as far as it is known here. false = none. */
+bool state_held(const struct state *state, uint32_t uid, struct state_held *ret);
+/* The uid of that lease; 0 = not known here. O(uids). */
+uint32_t state_uid_of(const struct state *state, uint64_t lease);
 
 struct state_counts {
     size_t leases, here, ended, named, retired, dirty;

@@ -27,7 +27,7 @@ struct waiting_lease {
 /* One of these for each lease: kept small. The small numbers are of the enums that are named beside them. */
 struct slot {
     uint64_t lease, revision;
-    uint32_t uid, epoch;
+    uint32_t uid, epoch, owner;
     int64_t said_ms, retry_ms;
     char *detail; /* of refused or reason; NULL */
     struct waiting_lease *waiting;

@@ -172,6 +172,18 @@ struct xce_key {
 XCE_API int xce_lease_get(struct xce_client *client, const struct xce_call *call,
                           const struct xce_key *key, struct xce_lease **ret);
 
+/* The release of a lease of this machine, to be kept by its noded until leased is there, and passed on by it. What is here of the
+ * lease ends now; it is on disk when this returns. client: of noded's socket ("unix:/run/xce/noded.sock"), not of leased.
+ * key: by uid, lease or name. By root, by who holds the lease (if noded has heard of it since its start), or by its uid; for
+ * all others XCE_NOT_FOUND. XCE_EXHAUSTED: it keeps as many as it can. */
+struct xce_deferred {
+    uint64_t lease;
+    uint32_t uid, epoch;
+    bool passed; /* leased is there, and is told now */
+};
+XCE_API int xce_lease_release_deferred(struct xce_client *client, const struct xce_call *call,
+                                       const struct xce_key *key, struct xce_deferred **ret);
+
 /* All zero = everything that is granted or active. */
 struct xce_lease_filter {
     bool all; /* every lease that is not free */

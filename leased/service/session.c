@@ -6,6 +6,7 @@
 
 #include "common/log.h"
 #include "common/text.h"
+#include "leased/service/handed.h"
 #include "leased/service/internal.h"
 #include "leased/service/report.h"
 #include "leased/service/survey.h"
@@ -519,6 +520,15 @@ static void said_overlap(struct session *session, const Xce__V1__OverlapAnswer *
     survey_heard(session->service, session->node, answer);
 }
 
+static void said_release(struct session *session, const Xce__V1__DeferredRelease *release)
+{
+    const char *message;
+    int r = handed_release(session->service, session->node, release, &message);
+
+    if (r < 0)
+        finish(session, r, message);
+}
+
 /* ---- the stream's events ---- */
 
 static void opened(struct service *service, struct service_stream *stream)
@@ -570,6 +580,10 @@ static void said(struct service_stream *stream, const ProtobufCMessage *message)
         break;
     case XCE__V1__SESSION_UP__BODY_OVERLAP:
         said_overlap(session, up->overlap);
+        break;
+    case XCE__V1__SESSION_UP__BODY_RELEASE:
+        if (session->stage == STAGE_SERVED)
+            said_release(session, up->release);
         break;
     default:
         break; /* of a newer version */

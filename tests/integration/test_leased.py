@@ -414,6 +414,36 @@ class LeasedTest(peer.LeasedCase):
         self.assertEqual(self.shown().rival.machine_id, "9" * 32)
         self.assertEqual(self.shown().state, self.client.m["node"].NODE_STATE_READY)
 
+    def hand(self, node, lease, caller, epoch=None, request_id=b"i" * 16):
+        node.up.put(node.m.SessionUp(release=node.m.DeferredRelease(
+            lease=lease.lease, uid=lease.uid, epoch=epoch or lease.epoch, caller=caller, id=request_id)))
+
+    def refused_of(self, caller):
+        return self.leased.said().count("a release that uid %d handed over on the node is not taken" % caller)
+
+    def test_release_handed_to_a_node_is_taken_of_a_member_for_who_may(self):
+        self.pool()
+        member, other = self.node(), self.node("n2", machine="2" * 32)
+        owner = self.client.m["lease"].OwnerSpec(name=b"h", uid=70001, gid=70001)
+        lease, kept = (self.client.acquire(wait=True, owner=owner).leases[0] for _ in range(2))
+        self.hand(other, lease, 0)
+        peer.until(lambda: self.refused_of(0) == 1, what="a node that is no member to be refused")
+        self.hand(member, lease, 0, epoch=lease.epoch + 1)
+        self.hand(member, lease, 70002)
+        self.hand(member, lease, kept.uid)
+        peer.until(lambda: self.refused_of(70002) == 1 and self.refused_of(kept.uid) == 1, what="others to be refused")
+        self.assertEqual(self.state(lease.lease), ACTIVE)
+        # Over and over, under the id that it has: done once.
+        for _ in range(3):
+            self.hand(member, lease, 70001)
+        peer.until(lambda: self.state(lease.lease) == FREE, what="the uid to be free")
+        self.hand(member, lease, 70001)
+        self.hand(member, kept, kept.uid, request_id=b"k" * 16)
+        peer.until(lambda: self.state(kept.lease) == FREE, what="the other uid to be free")
+        self.hand(member, kept, 0, request_id=b"short")
+        member.wait(lambda n: n.ended, what="the end of its session")
+        self.assertEqual(member.ended.code().name, "INVALID_ARGUMENT")
+
     def test_blocked_uid_is_passed_over_until_unblocked(self):
         self.pool(count=2)
         node = self.node()
