@@ -6,6 +6,7 @@
 #include "common/hostlist.h"
 #include "common/json.h"
 #include "common/mem.h"
+#include "common/text.h"
 #include "ctl/ctl.h"
 #include "ctl/view.h"
 
@@ -75,6 +76,28 @@ static int print_json(struct result *result)
     return ctl_print_json(result->ctl, object);
 }
 
+/* Who else speaks does not belong into a table of nodes, and must not be overlooked. */
+static void say_rival(struct ctl *ctl, const struct xce_node *node)
+{
+    const struct xce_node_rival *rival = &node->rival;
+    bool same_machine = !strcmp(rival->machine_id, node->machine_id);
+    bool same_node = !strcmp(rival->node, node->node);
+    char at[TEXT_TIME_BUF];
+
+    if (!*rival->boot_id)
+        return;
+    if (rival->cloned)
+        ctl_say(ctl,
+                "%s: two machines %s speak as it, in boot %s and in boot %s: switch off both, then "
+                "leasectl node fence %s",
+                node->node, node->machine_id, node->boot_id, rival->boot_id, node->node);
+    else
+        ctl_say(ctl, "%s: refused at %s: machine %s in boot %s%s%s%s", node->node,
+                text_format_time(rival->heard_ms, at), rival->machine_id, rival->boot_id,
+                same_node ? "" : ", as node ", same_node ? "" : rival->node,
+                same_machine ? ": its machine, or a copy of it" : "");
+}
+
 static int print(struct result *result, bool many)
 {
     struct ctl *ctl = result->ctl;
@@ -85,6 +108,8 @@ static int print(struct result *result, bool many)
         return EXIT_OK;
     if (ctl->globals.json)
         return ctl_print_json(ctl, view_node_json(&result->nodes[0]));
+    for (size_t i = 0; i < result->n; i++)
+        say_rival(ctl, &result->nodes[i]);
     return output_rows(ctl, &view_nodes, result->nodes, result->n);
 }
 

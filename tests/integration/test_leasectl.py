@@ -193,6 +193,33 @@ class LeasectlTest(unittest.TestCase):
         late.report(shown["uid"], shown["epoch"], late.m.REPORT_KIND_CLEAN)
         self.assertEqual(self.json("release", "--lease", lease, "--wait")["lease"], int(lease))
 
+    def refused(self, name="n1", **more):
+        node = peer.Node(self.client, name, **more).wait(lambda n: n.ended, what="the end of its session")
+        node.close()
+        self.assertIsNone(node.welcome)
+
+    def test_node_show_names_who_else_speaks(self):
+        self.pool()
+        self.node(boot="a" * 32)
+        self.assertIsNone(self.json("node", "show", "n1")["rival"])
+        self.assertEqual(self.run_ctl("node", "show", "n1").stderr, "")
+        self.refused("n2", boot="b" * 32)
+        self.assertRegex(self.run_ctl("node", "show", "n1").stderr,
+                         "n1: refused at 2.*: machine %s in boot %s, as node n2: its machine, or a copy" % ("1" * 32, "b" * 32))
+        self.refused(machine="9" * 32, boot="9" * 32)
+        self.assertRegex(self.run_ctl("node", "show", "n1").stderr, "machine %s in boot %s$" % ("9" * 32, "9" * 32))
+        self.node(boot="b" * 32)
+        for _ in range(3):
+            self.refused(boot="a" * 32)
+        shown = self.json("node", "show", "n1")
+        self.assertEqual((shown["state"], shown["rival"]["boot_id"], shown["rival"]["cloned"]), ("lost", "a" * 32, True))
+        self.assertIn("cloned", shown["reason"])
+        self.assertIn("boot %s and in boot %s: switch off both, then leasectl node fence n1" % ("b" * 32, "a" * 32),
+                      self.run_ctl("node", "show", "n1").stderr)
+        self.assertIn("b" * 32, self.ctl("node", "list", "-o", "node,boot_id,rival"))
+        self.ctl("node", "fence", "n1", "--reason", "both are off")
+        self.node(boot="c" * 32)
+
     def test_release_waits_until_clean_and_free(self):
         self.pool()
         self.node()
