@@ -203,7 +203,7 @@ class Nodes(NodesCase):
             if asked.returncode == 0:
                 return out
             self.assertRegex(err + out, 'node n1 is (unknown|lost)')
-            self.wait_state('ready', 'n1')
+            self.wait_state('ready', 'n1', seconds=90)  # a pass in which systemd does not answer is not clean
         return self.fail(f'{words}: {err}')
 
     def one(self):
@@ -239,9 +239,10 @@ class Nodes(NodesCase):
         print(f'{self.kills} kills, {len(leases)} leases', flush=True)
         self.wait_state('ready', 'n1')
         for uid in {lease['uid'] for lease in leases}:
-            self.assertEqual(self.remains(uid), [])
+            # systemd may forget an empty cgroup over a daemon-reexec; what ran in it would be among the processes.
+            self.assertEqual([r for r in self.remains(uid) if not r.startswith('/sys/fs/cgroup/')], [])
             self.assertIsNone(self.names(uid))
-        self.assertEqual(self.ok('n1', 'systemctl', 'list-units', '--all', '--plain', '--no-legend', 'xce-[0-9]*'), '')
+        self.wait(lambda: self.ok('n1', 'systemctl', 'list-units', '--all', '--plain', '--no-legend', 'xce-[0-9]*') == '', 20, 'no unit is left')
         self.assertEqual(self.ok('n1', 'systemctl', 'list-units', '--failed', '--plain', '--no-legend'), '')
         self.wait(lambda: self.watcher.states(leases[-1]['lease'])[-1:] == ['free'], 10, 'the watcher saw the last end')
         oracle.Lives(self, self.watcher.lines).check()
