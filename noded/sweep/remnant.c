@@ -1,10 +1,12 @@
 #include "noded/sweep/remnant.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "common/mem.h"
 
@@ -26,12 +28,21 @@ static int line_parse(const char *line, uint32_t *ret_uid, uint32_t *ret_gid)
 int remnant_find(const char *passwd, uint32_t *ret_uid, uint32_t *ret_gid)
 {
     static const char start[] = REMNANT_USER ":";
+    /* Not waited for, should it be a FIFO: this is asked on the loop. */
+    auto_close int fd = open(passwd, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     auto_free char *line = NULL;
-    auto_fclose FILE *file = fopen(passwd, "re");
+    auto_fclose FILE *file = NULL;
+    struct stat st;
     size_t cap = 0;
 
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return -errno;
+    if (!S_ISREG(st.st_mode))
+        return -EBADF;
+    file = fdopen(fd, "r");
     if (!file)
         return -errno;
+    (void)mem_take_fd(&fd);
     while (getline(&line, &cap, file) > 0)
         if (strncmp(line, start, sizeof(start) - 1) == 0)
             return line_parse(line, ret_uid, ret_gid);

@@ -293,6 +293,12 @@ static void remnant_user_is_one_of_the_system(void **state)
     (void)close(fd);
     assert_int_equal(unlink(path), 0);
     assert_int_equal(remnant_find(path, &(uint32_t){0}, &(uint32_t){0}), -ENOENT);
+    /* Nobody writes into it: it is not waited for. */
+    assert_return_code(mkfifo(path, 0600), errno);
+    (void)alarm(20);
+    assert_int_equal(remnant_find(path, &(uint32_t){0}, &(uint32_t){0}), -EBADF);
+    (void)alarm(0);
+    assert_int_equal(unlink(path), 0);
 }
 
 static bool counted_has(uint32_t id, void *arg)
