@@ -512,6 +512,11 @@ static int open_history(struct server *server)
     return r;
 }
 
+static int64_t cluster_ms(void *arg)
+{
+    return engine_now_ms(arg);
+}
+
 static int open_engine(struct server *server)
 {
     const struct engine_hooks hooks = {
@@ -538,6 +543,7 @@ static int open_engine(struct server *server)
     if (r < 0)
         return r;
     server->engine = server_engine(server->served);
+    hub_set_clock(server->hub, cluster_ms, server->engine);
     server->replicated = engine_is_replica(server->engine);
     /* The log of a replica comes to where it was only by and by, and never goes back. */
     if (server->replicated)

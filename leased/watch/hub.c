@@ -47,6 +47,8 @@ struct hub {
     const struct fsm *fsm;
     struct ring ring;
     int64_t (*wall_ms)(void);
+    int64_t (*cluster_ms)(void *arg);
+    void *cluster_arg;
     struct hub_subscription *subscriptions;
     /* By the time since when they are idle, and so by position. */
     struct waiters eager, patient, waking;
@@ -71,6 +73,12 @@ int hub_new(const struct fsm *fsm, size_t ring_bytes, int64_t (*wall_ms)(void), 
     TAILQ_INIT(&hub->waking);
     *ret = hub;
     return 0;
+}
+
+void hub_set_clock(struct hub *hub, int64_t (*now_ms)(void *arg), void *arg)
+{
+    hub->cluster_ms = now_ms;
+    hub->cluster_arg = arg;
 }
 
 void hub_free(struct hub *hub)
@@ -338,6 +346,12 @@ static bool lists(const struct hub_subscription *subscription, const struct fsm_
     return false;
 }
 
+static int64_t wall_offset_ms(const struct hub *hub)
+{
+    return hub->wall_ms() -
+           (hub->cluster_ms ? hub->cluster_ms(hub->cluster_arg) : fsm_now_ms(hub->fsm));
+}
+
 /* 0; -ENOMEM. */
 static int pack(struct hub_subscription *subscription, const struct fsm_lease *lease,
                 struct hub_event *ret)
@@ -345,7 +359,7 @@ static int pack(struct hub_subscription *subscription, const struct fsm_lease *l
     const struct fsm *fsm = subscription->hub->fsm;
     struct lease_proto proto;
     size_t len;
-    int r = lease_proto_init(&proto, fsm, lease, subscription->hub->wall_ms() - fsm_now_ms(fsm));
+    int r = lease_proto_init(&proto, fsm, lease, wall_offset_ms(subscription->hub));
 
     if (r < 0)
         return r;

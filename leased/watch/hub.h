@@ -58,6 +58,8 @@ typedef void (*hub_ready_fn)(void *arg);
 /* ring_bytes: bound of what is kept [8 MiB with 0]. fsm is borrowed. wall_ms: the wall clock, for annotations. */
 int hub_new(const struct fsm *fsm, size_t ring_bytes, int64_t (*wall_ms)(void), struct hub **ret);
 void hub_free(struct hub *hub);
+/* What the cluster time is, for the times of a list: between changes it goes on. Without it, that of the newest change. */
+void hub_set_clock(struct hub *hub, int64_t (*now_ms)(void *arg), void *arg);
 
 /* A change has been applied. ready callbacks are NOT called here but by hub_flush, so that a batch wakes each once. */
 void hub_changed(struct hub *hub, const struct fsm_change *change);

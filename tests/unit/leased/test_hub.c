@@ -117,6 +117,32 @@ static void hub_new_subscriber_gets_list_then_changes(void **state)
     finish(&f);
 }
 
+static int64_t later(void *arg)
+{
+    return fsm_now_ms(((struct fixture *)arg)->kit.fsm) + 5000;
+}
+
+/* Cluster time goes on while nothing changes. */
+static void hub_list_tells_when_a_lease_ends_whenever_it_is_asked(void **state)
+{
+    struct fixture f;
+    struct hub_subscription *s;
+    struct hub_event event;
+    Xce__V1__Lease *lease;
+    uint64_t a;
+
+    (void)state;
+    start(&f, 0);
+    a = kit_active(&f.kit, "n1");
+    hub_set_clock(f.hub, later, &f);
+    s = subscribe(&f, HUB_SINCE_LIST, NULL);
+    event = next(s, HUB_LISTED);
+    lease = xce__v1__lease__unpack(NULL, event.lease_len, event.lease);
+    assert_int_equal(lease->expires_ms, wall_ms() + kit_lease(&f.kit, a)->expires_ms - later(&f));
+    xce__v1__lease__free_unpacked(lease, NULL);
+    finish(&f);
+}
+
 static void hub_resume_gives_each_change_once_in_order(void **state)
 {
     struct fixture f;
@@ -450,6 +476,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hub_new_subscriber_gets_list_then_changes),
+        cmocka_unit_test(hub_list_tells_when_a_lease_ends_whenever_it_is_asked),
         cmocka_unit_test(hub_resume_gives_each_change_once_in_order),
         cmocka_unit_test(hub_last_change_of_a_lease_says_free),
         cmocka_unit_test(hub_what_is_not_kept_is_skipped_and_listed),
