@@ -32,10 +32,12 @@ static int fence(struct ctl *ctl, const struct fence_options *given, const struc
     struct xce_call call = ctl_call(ctl);
     int code;
 
+    code = xce_node_fence(ctl->client, &call, &oath, ret);
+    if (code != XCE_OK)
+        return ctl_failed_change(ctl, code);
     ctl_say(ctl, "%s: machine %s, boot %s is sworn to be off", oath.node, oath.machine_id,
             oath.boot_id);
-    code = xce_node_fence(ctl->client, &call, &oath, ret);
-    return code == XCE_OK ? EXIT_OK : ctl_failed_change(ctl, code);
+    return EXIT_OK;
 }
 
 static int exec(struct ctl *ctl, void *memory, int n_words, char **words)

@@ -84,7 +84,7 @@ static struct json *remnants_json(const struct xce_remnants *of)
         if (remnant->uid)
             json_set_u64(item, "uid", remnant->uid);
         else
-            json_set(item, "uid", NULL);
+            json_set(item, "uid", json_new_null());
         json_set_string(item, "kind", remnant->kind);
         json_set_u64(item, "count", remnant->count);
         json_set_string(item, "would", remnant->would);

@@ -1,7 +1,8 @@
 /* The inside of struct noded, shared by noded.c and its parts: each part is a group of members and the functions below it.
  *
- * One thread: the loop's. What blocks is a job on a thread of the pool, at most one of each kind at a time; a job has a
- * struct of its own and touches nothing of struct noded but what is said here. */
+ * One thread: the loop's. What blocks is a job on a thread of the pool, at most one of each kind at a time, or, for sweeps
+ * and passes, which may hang, on a thread of its own (noded_look.c). A job has a struct of its own and touches nothing of
+ * struct noded but what is said here. */
 #ifndef XCE_NODED_NODED_INSIDE_H
 #define XCE_NODED_NODED_INSIDE_H
 
@@ -342,7 +343,7 @@ void noded_looker_replace(struct noded *n, const struct looker *looker);
 bool looker_may_touch(const struct looker *looker);
 /* Get a looker ready for its next job. */
 void noded_looker_ready(struct noded *n, struct looker *looker);
-/* Sweep uids that nobody has, once the name services say again that it is so: done(found, arg) from the loop.
+/* Sweep uids that nobody has, once the name services say again that it is so: done(n, dirty) from the loop.
  * false = the sweeper is busy. */
 bool noded_sweep_free(struct noded *n, const struct state_epoch *uids, size_t n_uids,
                       void (*done)(struct noded *n, const struct verdicts *dirty));

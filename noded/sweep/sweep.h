@@ -49,7 +49,7 @@ struct sweep_units {
 };
 
 /* Where to look. Strings are borrowed and outlive the run. NULL = do not look there (the pool of kinds stays whole in
- * production: noded.c sets them all). */
+ * production: noded_sweep.c sets them all). */
 struct sweep_places {
     const char *prefix; /* of lease names, never NULL */
     const char *cgroup; /* mount point of cgroup2 */
