@@ -101,16 +101,17 @@ void noded_op_pool_leftover(const struct state_pool *pool, const uint32_t *uids,
 
     for (size_t i = 0; i < list->n; i++) {
         uint32_t uid = list->items[i].uid;
-        if (uid < pool->first || uid > pool->last) {
-            list->items[kept++] = list->items[i];
-        } else if (!is_listed(uids, n, uid) && state_standing(noded->state, uid) == STANDS_NOT) {
+        if (uid < pool->first || uid > pool->last || is_listed(uids, n, uid)) {
+            list->items[kept++] = list->items[i]; /* with what has been seen of it */
+        } else if (state_standing(noded->state, uid) == STANDS_NOT) {
             found_drop(noded, uid);
             state_left_add(noded->state, uid);
         }
     }
     list->n = kept;
     for (size_t i = 0; i < n; i++)
-        uid_list_add(list, &(struct state_epoch){.uid = uids[i]});
+        if (!uid_list_has(list, uids[i]))
+            uid_list_add(list, &(struct state_epoch){.uid = uids[i]});
 }
 
 /* Whether this was the second time in a row that nothing of it was found; closed notes the first. */

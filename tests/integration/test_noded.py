@@ -269,7 +269,8 @@ class NodedTest(unittest.TestCase):
         self.assertEqual(self.blocks().get(FIRST), "leftover")
         self.assertEqual(libc.shmdt(at), 0)
         peer.until(lambda: not self.passes() and FIRST not in self.blocks(), seconds=60, what="the uid to be free again")
-        self.assertIn("looked for once more", self.noded.said().partition("nothing of the uid is left")[0])
+        # Twice in a row, whatever happens to others of the pool meanwhile.
+        self.assertIn(self.noded.said().partition("nothing of the uid is left")[0].count("looked for once more"), (1, 2, 3))
         # What was only ended blocks until the next pass.
         peer.until(lambda: not self.blocks(), what="the strays to be gone")
 
