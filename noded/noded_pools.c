@@ -132,6 +132,8 @@ void noded_op_pool(const struct state_pool *told, void *arg)
     guesses_drop(n);
     pool.check_at_ms = 0;
     held = state_pool_named(n->state, pool.name);
+    /* The stand-by and the next noded have it from the file. */
+    n->save_wanted |= held && held->validity_ms != pool.validity_ms;
     /* One that grows was looked at in its old part. */
     pool.passed_once = held && held->first == pool.first && held->passed_once &&
                        held->last >= pool.last;

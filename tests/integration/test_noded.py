@@ -818,6 +818,18 @@ class NodedTest(unittest.TestCase):
         self.ready()
         self.free(lease)
 
+    def test_validity_that_is_changed_is_known_without_leased(self):
+        self.begin(validity_ms=3600000)
+        pools = os.path.join(self.noded.state, "pools")
+
+        def known():
+            with open(pools) as f:
+                return f.read().split("\npool main ")[1].split()[2]
+        peer.until(lambda: os.path.exists(pools) and known() == "3600000", what="the pool to be kept")
+        settings = self.m["pool"].PoolSettings(validity_ms=1500)
+        self.client.pool.Set(self.client.request(self.m["pool"].SetPoolRequest(name=b"main", settings=settings)), timeout=10)
+        peer.until(lambda: known() == "1500", what="its new validity to be kept")
+
     def test_validity_counts_over_a_restart(self):
         self.begin(validity_ms=2500)
         lease = self.acquire()
