@@ -75,6 +75,9 @@ void noded_map_shape(struct noded *n)
     if (r == 0 && n->map_failing)
         log_notice(LOG_FIELDS(.message_id = LOG_ID_DISK), "%s: there is room again", n->map_path);
     n->map_failing = r < 0;
+    /* Who asks whether noded lives (pam_xce) need not wait for the next beat. */
+    if (r == 0)
+        (void)node_map_beat(n->map, (uint64_t)loop_now_ms(n->loop), (uint64_t)n->heard_ms);
     /* The first map comes after the first word of leased. */
     if (r == 0 && n->incarnation_len)
         node_map_incarnation(n->map, n->incarnation, n->incarnation_len);

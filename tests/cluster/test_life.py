@@ -143,8 +143,8 @@ class GiveBack(LeaseCase):
                 f'xce-{uid}-{lease["epoch"]}.slice', 'sh', '-c', LITTER, 'sh', uid)
         self.ok('n1', 'sh', '-c', 'setsid setpriv --reuid $1 --regid $1 --clear-groups sleep 1000 </dev/null >/dev/null 2>&1 &', 'sh',
                 uid)
-        # The group alone, and one more session of root's.
-        self.ok('n1', 'sh', '-c', 'setsid setpriv --groups $1 sleep 1000 </dev/null >/dev/null 2>&1 &', 'sh', uid)
+        # The group alone, and one more session.
+        self.ok('n1', 'sh', '-c', 'setsid setpriv --reuid 65000 --regid 65000 --groups $1 sleep 1000 </dev/null >/dev/null 2>&1 &', 'sh', uid)
         self.wait(lambda: len(self.processes(uid)) >= 3, 10, f'three processes of {uid}')
         self.assertGreaterEqual(len(self.remains(uid)), 3 + 6 + 3 + 1)
 
@@ -157,8 +157,8 @@ class GiveBack(LeaseCase):
         pid = holder.stdout.readline().strip()
         self.litter(lease)
         held = [f'/proc/{pid}/fd/{fd}' for fd in holder.stdout.readline().split()]
-        owners = ('stat', '-L', '-c', '%u', *held)
-        self.assertEqual(self.ok('n1', *owners).split(), [str(lease['uid'])] * 2)
+        owners = ('stat', '-L', '-c', '%U', *held)
+        self.assertEqual(self.ok('n1', *owners).split(), [lease['name']] * 2)
         self.ok('n1', '/usr/bin/python3', '-c', LET_IN, '/tmp/let-in', lease['uid'])
         records = (f'/run/faillock/{lease["name"]}', f'/run/sudo/ts/{lease["uid"]}')
         self.ok('n1', 'sh', '-c', 'mkdir -p /run/faillock /run/sudo/ts && touch "$@"', 'sh', *records)
@@ -167,7 +167,7 @@ class GiveBack(LeaseCase):
         attributes = self.ok('n1', '/usr/bin/python3', '-c', 'import os; print(os.getxattr("/tmp/let-in", "system.posix_acl_access"))')
         self.assertNotIn(str(lease['uid'].to_bytes(4, 'little'))[2:-1], attributes, 'nobody lets the uid in any more')
         self.assertEqual([r for r in records if self.run_in('n1', 'ls', r).returncode == 0], [])
-        self.assertEqual(self.ok('n1', *owners).split(), ['0', '0'], 'what another has open is root\'s')
+        self.assertEqual(self.ok('n1', *owners).split(), ['xce-remnant'] * 2, 'what another has open is nobody\'s')
         # With them goes the session keyring of who had opened them.
         self.ok('n1', 'kill', pid)
         self.wait(lambda: not self.remains(lease['uid']), 10, lambda: f'nothing remains: {self.remains(lease["uid"])}')

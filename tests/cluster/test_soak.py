@@ -222,6 +222,7 @@ class Soak(NodesCase):
                  self.load(clients=4, pause=1500, keep=0, nodes=','.join(self.node_names), timeout=5000)]
         loads[0].wait_acquired(20)
         self.faults()
+        loads[0].wait_acquired(lib.count(100, 10000), lib.count(60, 900))  # on a slow machine that takes longer
         for load in loads:
             load.stop()
         self.whole()
