@@ -627,8 +627,10 @@ class NodedTest(unittest.TestCase):
 
         def is_told():
             self.killed(self.run_as(lease.uid, "sleep", "1000"))
-            return "stray: process" in self.noded.said()[said:]
-        peer.until(is_told, what="a stray to be told")  # the first may be part of a sweep that goes on
+            # A sweep that goes on says dirty, and again as long as something comes.
+            return re.search("(stray|dirty): process", self.noded.said()[said:])
+        peer.until(is_told, what="a stray to be told")
+        peer.until(lambda: self.lease(lease).state == self.m["lease"].LEASE_STATE_COOLING, what="clean again")
 
     def test_what_has_retired_is_looked_through_after_a_death(self):
         """Also while the name services do not say yet whether its pool is guarded."""
