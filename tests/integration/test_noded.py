@@ -826,7 +826,7 @@ class NodedTest(unittest.TestCase):
 
         def known():
             with open(pools) as f:
-                return f.read().split("\npool main ")[1].split()[2]
+                return "".join(re.findall("^pool main [0-9]+ [0-9]+ ([0-9]+) ", f.read(), re.M))
         peer.until(lambda: os.path.exists(pools) and known() == "3600000", what="the pool to be kept")
         settings = self.m["pool"].PoolSettings(validity_ms=1500)
         self.client.pool.Set(self.client.request(self.m["pool"].SetPoolRequest(name=b"main", settings=settings)), timeout=10)
