@@ -106,24 +106,6 @@ struct told {
     int status;
 };
 
-static void failed(struct told *told, const char *node, int code)
-{
-    char text[CTL_TOLD_MAX];
-    struct json *error;
-
-    if (told->status == EXIT_OK)
-        told->status = ctl_exit(code);
-    if (!told->errors) {
-        (void)ctl_fail(told->ctl, code, "%s: %s", node, ctl_told(told->ctl, code, text));
-        return;
-    }
-    error = json_new_object();
-    json_set_string(error, "node", node);
-    json_set_string(error, "code", xce_code_name(code));
-    json_set_string(error, "message", ctl_told(told->ctl, code, text));
-    json_append(told->errors, error);
-}
-
 static int tell(struct told *told, const struct xce_remnants *of)
 {
     int status = EXIT_OK;
@@ -151,7 +133,11 @@ static void ask_all(struct told *told, const struct hostlist *list, const char *
         int status;
 
         if (code != XCE_OK) {
-            failed(told, list->names[i], code);
+            node_failed(told->ctl, told->errors, list->names[i], code);
+            if (told->status == EXIT_OK)
+                told->status = ctl_exit(code);
+            if (code == XCE_UNREACHABLE) /* leased itself: nobody answers for the others either */
+                return;
             continue;
         }
         status = tell(told, of);

@@ -20,15 +20,12 @@ struct result {
     int status;
 };
 
-static void failed(struct result *result, const char *node, int code)
+void node_failed(struct ctl *ctl, struct json *errors, const char *node, int code)
 {
-    struct ctl *ctl = result->ctl;
     char text[CTL_TOLD_MAX];
     struct json *error;
 
-    if (result->status == EXIT_OK)
-        result->status = ctl_exit(code);
-    if (!result->errors) {
+    if (!errors) {
         (void)ctl_fail(ctl, code, "%s: %s", node, ctl_told(ctl, code, text));
         return;
     }
@@ -36,7 +33,7 @@ static void failed(struct result *result, const char *node, int code)
     json_set_string(error, "node", node);
     json_set_string(error, "code", xce_code_name(code));
     json_set_string(error, "message", ctl_told(ctl, code, text));
-    json_append(result->errors, error);
+    json_append(errors, error);
 }
 
 /* Nobody answers for one node: nobody will for the others. */
@@ -55,7 +52,9 @@ static void run_all(struct result *result, const struct hostlist *list, const ch
         int code = verb(result->ctl->client, &call, list->names[i], reason, &node);
 
         if (code != XCE_OK) {
-            failed(result, list->names[i], code);
+            node_failed(result->ctl, result->errors, list->names[i], code);
+            if (result->status == EXIT_OK)
+                result->status = ctl_exit(code);
             if (hopeless(code))
                 return;
             continue;
