@@ -91,6 +91,10 @@ static _Noreturn void helper_serve(int fd, uids_act_fn act)
 {
     uint32_t uid;
 
+    /* Nothing of ours: who takes over from us when we have been killed needs the lock and the sockets that we had. */
+    if ((fd > 0 && syscall(SYS_close_range, 0, fd - 1, 0) < 0) ||
+        syscall(SYS_close_range, fd + 1, ~0U, 0) < 0)
+        _exit(1);
     /* Of its own, and root's: that a uid's quota is used up does not matter. */
     (void)syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, NULL);
     while (read(fd, &uid, sizeof(uid)) == (ssize_t)sizeof(uid)) {
@@ -129,10 +133,8 @@ static int helper_start(struct helper *h, uids_act_fn act)
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) < 0)
         return -errno;
     h->pid = fork_deaf();
-    if (h->pid == 0) {
-        (void)close(fds[0]);
+    if (h->pid == 0)
         helper_serve(fds[1], act);
-    }
     r = h->pid < 0 ? -errno : 0;
     (void)close(fds[1]);
     if (r < 0) {

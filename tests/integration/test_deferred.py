@@ -132,10 +132,10 @@ class DeferredTest(test_noded.NodedTest):
             f.seek(20)
             f.write(b"X")
         self.noded.start()
-        peer.until(self.answers, what="noded's socket")
-        aside = [name for name in os.listdir(self.noded.state) if name.startswith("deferred.damaged-")]
-        self.assertEqual(len(aside), 1)
-        self.assertIn("deferred: is damaged, and is now " + os.path.join(self.noded.state, aside[0]), self.noded.said())
+        aside, = peer.until(lambda: [name for name in os.listdir(self.noded.state) if name.startswith("deferred.damaged-")],
+                            what="the damaged file to be set aside")
+        peer.until(lambda: "deferred: is damaged, and is now " + os.path.join(self.noded.state, aside) in self.noded.said(),
+                   what="it to be named")
         self.back()
         self.free(lease)
 

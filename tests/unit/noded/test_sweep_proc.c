@@ -414,6 +414,24 @@ static void proc_that_forks_and_ends_without_rest_ends(void **state)
     chain_ends(f, chain_by_clone, "clone");
 }
 
+static int open_of_the_child(void)
+{
+    int n = 0;
+
+    for (int fd = 0; fd < 1024; fd++)
+        n += fcntl(fd, F_GETFD) >= 0;
+    return n;
+}
+
+static void proc_child_that_bears_the_uid_has_nothing_of_ours(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    int open_there = 0;
+
+    assert_int_equal(uids_act(&f->sweep, f->uids, 1, open_of_the_child, &open_there), 0);
+    assert_int_equal(open_there, 1); /* what it is asked by */
+}
+
 static void *sweep_meanwhile(void *arg)
 {
     struct fixture *f = arg;
@@ -773,6 +791,7 @@ int main(void)
         SWEEP_TEST(proc_in_a_user_namespace_is_found_and_killed),
         SWEEP_TEST(proc_fork_bomb_ends),
         SWEEP_TEST(proc_that_forks_and_ends_without_rest_ends),
+        SWEEP_TEST(proc_child_that_bears_the_uid_has_nothing_of_ours),
         SWEEP_TEST(proc_two_at_the_same_uid_do_not_meet),
         SWEEP_TEST(proc_that_stops_whoever_has_its_uid_ends),
         SWEEP_TEST(proc_zombie_does_not_count),
