@@ -121,6 +121,7 @@ void state_recall_lease(struct state *state, const struct state_lease *lease, bo
         if (!seen->closed_on_disk)
             state_want_persist(state, seen);
         slot_want_sweep(state, slot);
+        slot_want_kill(state, slot); /* the one before us may not have come to that */
     } else if (slot->member && !seen->on_disk) {
         state_want_persist(state, seen);
     }
@@ -247,8 +248,10 @@ static void lease_ended(struct state *state, struct seen *seen, const struct sta
     slot_close(state, seen);
     slot_count(state, slot, 1);
     lease_to_map(state, seen, lease);
-    if (slot->proof != PROOF_CLEAN && (again || slot->sweep == STEP_NOT))
+    if (slot->proof != PROOF_CLEAN && (again || slot->sweep == STEP_NOT)) {
         slot_want_sweep(state, slot);
+        slot_want_kill(state, slot);
+    }
 }
 
 /* Granted or active, this node a member, admission open. */
@@ -554,7 +557,6 @@ void state_end_pool(struct state *state, const char *name)
             strcmp(pool->name, name) != 0)
             continue;
         slot_refuse(state, seen, REASON_VALIDITY, "nothing heard from leased for too long");
-        slot_want_kill(state, slot);
     }
 }
 
@@ -566,7 +568,6 @@ void state_end_lease(struct state *state, uint32_t uid, uint32_t epoch)
     if (!slot || slot->epoch != epoch || !slot->member || slot->closed || !phase_live(slot->phase))
         return;
     slot_refuse(state, seen, REASON_CLOSED, "its release was handed over here");
-    slot_want_kill(state, slot);
 }
 
 /* ---- time ---- */

@@ -92,9 +92,9 @@ struct state_ops {
     void (*vet)(const struct state_epoch *uids, size_t n, void *arg);
     /* again: the uids were dirty before: no long waits for them. */
     void (*sweep)(const struct state_epoch *uids, size_t n, bool again, void *arg);
-    /* Kill what runs below our slices of these, at once; nobody answers. For what has to end now, and whose sweep may wait: for
-     * one before it, or for name services, which are asked before anything else of a uid is touched. Again and again while it
-     * waits for these. */
+    /* Kill what runs below our slices of these, at once; nobody answers. Of all that has ended, as its sweep may wait: for one
+     * before it, or for name services, which are asked before anything else of a uid is touched. Again and again while it waits
+     * for the check of its pool. */
     void (*kill)(const struct state_epoch *uids, size_t n, void *arg);
     /* To leased, in order. Only between state_session_begin and state_session_end. */
     void (*say)(enum state_say what, const struct state_verdict *about, void *arg);

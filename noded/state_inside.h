@@ -64,7 +64,7 @@ static inline bool phase_live(enum state_phase phase)
 void slot_count(struct state *state, const struct slot *slot, int sign);
 enum state_standing slot_standing(const struct slot *slot);
 
-/* Close admission, for good; what follows from it is queued. */
+/* Close admission, for good; what follows from it is queued: to disk, the end of what runs, the sweep. */
 void slot_close(struct state *state, struct seen *seen);
 /* Close it because this node will not have it, and say so. */
 void slot_refuse(struct state *state, struct seen *seen, unsigned reason, const char *detail);
@@ -74,7 +74,7 @@ void slot_admit(struct state *state, struct seen *seen);
 void slot_say(struct state *state, struct seen *seen);
 void slot_drop(struct state *state, struct seen *seen);
 void slot_want_sweep(struct state *state, struct slot *slot);
-/* It is over, and its sweep may wait for long: what was let in ends at the next flush. */
+/* It is over, and its sweep may wait for long: what runs below its slices ends at the next flush. */
 void slot_want_kill(struct state *state, struct slot *slot);
 void slot_detail(struct slot *slot, const char *detail);
 /* Whether the end of its epoch has been swept, and nothing of it was found since. */

@@ -105,6 +105,8 @@ void slot_close(struct state *state, struct seen *seen)
     (void)left_drop(state, seen);
     state_want_persist(state, seen);
     slot_want_sweep(state, slot);
+    /* Whether it was let in or not: by one before us it may have been, and where nothing is there is nothing to kill. */
+    slot_want_kill(state, slot);
 }
 
 void slot_refuse(struct state *state, struct seen *seen, unsigned reason, const char *detail)

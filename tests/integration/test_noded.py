@@ -1100,6 +1100,56 @@ class NodedTest(unittest.TestCase):
         self.free(lease, 60)
         self.assertFalse(os.path.exists(path))
 
+    def own_cgroup(self):
+        """noded takes a folder of this test's for the place where cgroup2 is mounted."""
+        with open("/proc/mounts") as f:
+            mounted = [m[1] for m in map(str.split, f) if m[2] == "cgroup2"]
+        self.cgroup = os.path.join(mounted[0] if mounted else "/nowhere", "xce-test-noded.%d" % os.getpid())
+        try:
+            os.makedirs(os.path.join(self.cgroup, "xce.slice"))
+        except OSError as error:
+            self.skipTest("no group of processes can be made here: %s" % error)
+        self.addCleanup(self.cgroup_end)
+        with open(self.noded.conf, "a") as f:
+            f.write("Cgroup = %s\n" % self.cgroup)
+
+    def cgroup_end(self):
+        for folder, _, _ in os.walk(self.cgroup, topdown=False):
+            os.rmdir(folder)
+
+    def slice_of(self, lease):
+        slice_ = os.path.join(self.cgroup, "xce.slice", "xce-%d.slice" % lease.uid)
+        return os.path.join(slice_, "xce-%d-%d.slice" % (lease.uid, lease.epoch))
+
+    def run_in_slice(self, lease, *command):
+        """As systemd would run it."""
+        os.makedirs(self.slice_of(lease), exist_ok=True)
+        child = self.run_as(lease.uid, *command)
+        with open(os.path.join(self.slice_of(lease), "cgroup.procs"), "w") as f:
+            f.write(str(child.pid))
+        return child
+
+    def test_end_of_a_lease_kills_at_once_whatever_sweep_stands_still(self):
+        root = self.own_file_system()
+        self.own_cgroup()
+        with open(self.noded.conf) as f:
+            conf = f.read()
+        with open(self.noded.conf, "w") as f:  # that nothing else ends it meanwhile
+            f.write(conf.replace("Guard = 500ms", "Guard = 60s") + "LocalRoots = %s\nLookLimit = 1h\n" % root)
+        self.begin()
+        first, second = self.acquire(), self.acquire()
+        with open(os.path.join(root, "left"), "w"):
+            os.chown(os.path.join(root, "left"), first.uid, first.uid)
+        outside, inside = self.run_as(first.uid, "sleep", "1000"), self.run_in_slice(second, "sleep", "1000")
+        subprocess.run(["fsfreeze", "-f", root], check=True)
+        try:
+            self.client.release(first)
+            self.killed(outside)  # the sweep is under way, and comes to the file next
+            self.client.release(second)
+            self.killed(inside, 30)
+        finally:
+            subprocess.run(["fsfreeze", "-u", root], check=True)
+
     def test_reloads_end_it_at_no_moment(self):
         for i in range(3):
             said = len(self.noded.said()) if i else 0

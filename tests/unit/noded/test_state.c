@@ -27,7 +27,7 @@ static void state_lease_lives_and_ends(void **state)
     shows(f, 0, 1, STATE_ACTIVE, PROOF_READY);
     expect(f, "set 0/1 2 member;");
     shows(f, 0, 1, STATE_DRAINING, PROOF_NONE);
-    expect(f, "close 0/1; set 0/1 3 member closed; persist 0/1c; sweep 0/1c;");
+    expect(f, "close 0/1; set 0/1 3 member closed; persist 0/1c; sweep 0/1c; kill 0/1;");
     assert_int_equal(state_standing(f->state, UID), STANDS_SWEPT);
     swept(f);
     expect(f, "");
@@ -89,7 +89,7 @@ static void state_stray_of_what_is_swept_is_swept_for_again(void **state)
     session(f, true);
     make_here(f, 0, 1);
     shows(f, 0, 1, STATE_DRAINING, PROOF_NONE);
-    expect(f, "close 0/1; set 0/1 3 member closed; persist 0/1c; sweep 0/1c;");
+    expect(f, "close 0/1; set 0/1 3 member closed; persist 0/1c; sweep 0/1c; kill 0/1;");
     state_stray(f->state, UID, REASON_PROCESS, "while it runs");
     expect(f, "");
     swept(f);
@@ -120,7 +120,7 @@ static void state_stray_of_what_is_dirty_waits_with_it(void **state)
     session(f, true);
     make_here(f, 0, 1);
     shows(f, 0, 1, STATE_DRAINING, PROOF_NONE);
-    expect(f, "close 0/1; set 0/1 3 member closed; persist 0/1c; sweep 0/1c;");
+    expect(f, "close 0/1; set 0/1 3 member closed; persist 0/1c; sweep 0/1c; kill 0/1;");
     state_persisted(f->state, 0);
     swept_dirty(f, 0, 1, REASON_FILE);
     expect(f, "DIRTY 0/1 file;");
@@ -128,6 +128,25 @@ static void state_stray_of_what_is_dirty_waits_with_it(void **state)
     expect(f, "");
     elapse(f, 1000);
     expect(f, "sweep again 0/1c;");
+}
+
+/* What was let in dies at the next flush, whosever files are being swept, and for however long. */
+static void state_end_kills_at_once_whatever_sweep_runs(void **state)
+{
+    struct fixture *f = *state;
+
+    session(f, true);
+    make_here(f, 0, 1);
+    make_here(f, 1, 1);
+    shows(f, 2, 1, STATE_DRAINING, PROOF_NONE); /* the one before us may have let it in */
+    expect(f, "set 2/1 3 member closed; persist 2/1c; sweep 2/1c; kill 2/1;");
+    shows(f, 0, 1, STATE_DRAINING, PROOF_NONE);
+    expect(f, "close 0/1; set 0/1 3 member closed; kill 0/1;");
+    state_pool_checked(f->state, "p", false);
+    shows(f, 1, 1, STATE_DRAINING, PROOF_NONE);
+    expect(f, "close 1/1; set 1/1 3 member closed; kill 1/1;");
+    shows(f, 1, 1, STATE_DRAINING, PROOF_NONE);
+    expect(f, "set 1/1 3 member closed;"); /* once */
 }
 
 static void state_older_epoch_is_refused(void **state)
@@ -214,7 +233,7 @@ static void state_bad_vetting_refuses_and_is_swept(void **state)
     shows(f, 0, 1, STATE_GRANTED, PROOF_NONE);
     expect(f, "vet 0/1; persist 0/1;");
     vetted_badly(f, 0, 1, REASON_ACCOUNT);
-    expect(f, "REFUSED 0/1 account; sweep 0/1c;");
+    expect(f, "REFUSED 0/1 account; sweep 0/1c; kill 0/1;");
     state_persisted(f->state, 0);
     expect(f, "persist 0/1c;");
     state_persisted(f->state, 0);
@@ -222,7 +241,7 @@ static void state_bad_vetting_refuses_and_is_swept(void **state)
     /* leased has not heard of it yet: no CLEAN of a lease that is granted. */
     expect(f, "persist 0/1cs;");
     shows(f, 0, 1, STATE_DRAINING, PROOF_NONE);
-    expect(f, "set 0/1 3 member closed; sweep 0/1cs;");
+    expect(f, "set 0/1 3 member closed; sweep 0/1cs; kill 0/1;");
     swept(f);
     expect(f, "CLEAN 0/1;");
 }
@@ -254,7 +273,7 @@ static void state_no_room_refuses(void **state)
     shows(f, 0, 1, STATE_GRANTED, PROOF_NONE);
     expect(f, "vet 0/1; persist 0/1;");
     vetted(f);
-    expect(f, "REFUSED 0/1 no-space; sweep 0/1c;");
+    expect(f, "REFUSED 0/1 no-space; sweep 0/1c; kill 0/1;");
     /* The disk is full, too: closed is tried again, the lease not. */
     state_persisted(f->state, -ENOSPC);
     expect(f, "");
@@ -266,7 +285,7 @@ static void state_no_room_refuses(void **state)
     state_persisted(f->state, 0);
     expect(f, "persist 1/1;");
     state_persisted(f->state, -ENOSPC);
-    expect(f, "REFUSED 1/1 no-space;");
+    expect(f, "REFUSED 1/1 no-space; kill 1/1;");
 }
 
 /* Whoever waits for its CLEAN is told what keeps it. */
@@ -278,13 +297,13 @@ static void state_end_that_can_not_be_written_is_dirty(void **state)
     make_here(f, 0, 1);
     make_here(f, 1, 1);
     shows(f, 0, 1, STATE_DRAINING, PROOF_NONE);
-    expect(f, "close 0/1; set 0/1 3 member closed; persist 0/1c; sweep 0/1c;");
+    expect(f, "close 0/1; set 0/1 3 member closed; persist 0/1c; sweep 0/1c; kill 0/1;");
     swept(f);
     expect(f, "");
     state_persisted(f->state, -ENOSPC);
     expect(f, "DIRTY 0/1 no-space;");
     shows(f, 1, 1, STATE_DRAINING, PROOF_NONE);
-    expect(f, "close 1/1; set 1/1 3 member closed; sweep 1/1c;");
+    expect(f, "close 1/1; set 1/1 3 member closed; sweep 1/1c; kill 1/1;");
     swept(f);
     expect(f, "DIRTY 1/1 no-space;");
     elapse(f, 1000);
@@ -304,7 +323,7 @@ static void state_closed_stays_closed(void **state)
     session(f, true);
     make_here(f, 0, 1);
     shows(f, 0, 1, STATE_DRAINING, PROOF_NONE);
-    expect(f, "close 0/1; set 0/1 3 member closed; persist 0/1c; sweep 0/1c;");
+    expect(f, "close 0/1; set 0/1 3 member closed; persist 0/1c; sweep 0/1c; kill 0/1;");
     /* However it comes about that it is shown as live again. */
     shows(f, 0, 1, STATE_ACTIVE, PROOF_NONE);
     expect(f, "set 0/1 2 member closed; REFUSED 0/1 closed;");
@@ -318,7 +337,7 @@ static void state_closed_on_disk_stays_closed_without_a_map(void **state)
     state_recall_epoch(f->state, &(struct state_epoch){UID, 3, true, false});
     session(f, true);
     shows(f, 0, 3, STATE_ACTIVE, PROOF_READY);
-    expect(f, "set 0/3 2 member closed; REFUSED 0/3 closed; sweep 0/3c;");
+    expect(f, "set 0/3 2 member closed; REFUSED 0/3 closed; sweep 0/3c; kill 0/3;");
 }
 
 /* Its own word stands with leased, and it knows nothing of it: it may have closed admission since. */
@@ -328,7 +347,7 @@ static void state_ready_that_is_not_remembered_is_closed(void **state)
 
     session(f, true);
     shows(f, 0, 3, STATE_ACTIVE, PROOF_READY);
-    expect(f, "REFUSED 0/3 closed; set 0/3 2 member closed; persist 0/3c; sweep 0/3c;");
+    expect(f, "REFUSED 0/3 closed; set 0/3 2 member closed; persist 0/3c; sweep 0/3c; kill 0/3;");
 }
 
 static void state_map_lost_but_epoch_on_disk_is_here_again(void **state)
@@ -387,7 +406,7 @@ static void state_restart_takes_the_map_over(void **state)
     assert_int_equal(state_standing(f->state, UID + 1), STANDS_SWEPT);
     assert_int_equal(state_standing(f->state, UID + 2), STANDS_SWEPT);
     /* Without leased it sweeps already, and says nothing. */
-    expect(f, "close 1/2; close 1/2; close 2/2; persist 1/2c; sweep 1/2c 2/2c;");
+    expect(f, "close 1/2; close 1/2; close 2/2; persist 1/2c; sweep 1/2c 2/2c; kill 1/2 2/2;");
     state_persisted(f->state, 0);
     swept(f);
     expect(f, "persist 1/2cs 2/2cs;");
@@ -404,7 +423,7 @@ static void state_new_session_says_all_anew(void **state)
     session(f, true);
     make_here(f, 0, 1);
     shows(f, 1, 1, STATE_DRAINING, PROOF_NONE);
-    expect(f, "set 1/1 3 member closed; persist 1/1c; sweep 1/1c;");
+    expect(f, "set 1/1 3 member closed; persist 1/1c; sweep 1/1c; kill 1/1;");
     state_persisted(f->state, 0);
     swept(f);
     expect(f, "CLEAN 1/1; persist 1/1cs;");
@@ -425,7 +444,7 @@ static void state_sweep_that_ran_into_a_new_session_is_done_again(void **state)
 
     session(f, true);
     shows(f, 0, 1, STATE_DRAINING, PROOF_NONE);
-    expect(f, "set 0/1 3 member closed; persist 0/1c; sweep 0/1c;");
+    expect(f, "set 0/1 3 member closed; persist 0/1c; sweep 0/1c; kill 0/1;");
     state_persisted(f->state, 0);
     state_session_end(f->state);
     session(f, false);
@@ -442,7 +461,7 @@ static void state_dirty_is_said_retried_and_becomes_clean(void **state)
 
     session(f, true);
     shows(f, 0, 1, STATE_DRAINING, PROOF_NONE);
-    expect(f, "set 0/1 3 member closed; persist 0/1c; sweep 0/1c;");
+    expect(f, "set 0/1 3 member closed; persist 0/1c; sweep 0/1c; kill 0/1;");
     state_persisted(f->state, 0);
     swept_dirty(f, 0, 1, REASON_PROCESS_UNKILLABLE);
     expect(f, "DIRTY 0/1 process-unkillable;");
@@ -504,7 +523,7 @@ static void state_stray_is_said_where_it_was_clean_or_only_named(void **state)
     expect(f, "STRAY 9/0 process;");
     shows(f, 0, 1, STATE_DRAINING, PROOF_NONE);
     state_stray(f->state, UID, REASON_PROCESS, "pid 1");
-    expect(f, "close 0/1; set 0/1 3 member closed; persist 0/1c; sweep 0/1c;");
+    expect(f, "close 0/1; set 0/1 3 member closed; persist 0/1c; sweep 0/1c; kill 0/1;");
     state_persisted(f->state, 0);
     swept(f);
     expect(f, "CLEAN 0/1; persist 0/1cs;");
@@ -514,7 +533,7 @@ static void state_stray_is_said_where_it_was_clean_or_only_named(void **state)
     expect(f, "set 0/1 5 member closed; STRAY 0/1 process; persist 0/1c;");
     /* leased puts it back: swept and said anew. */
     shows(f, 0, 1, STATE_DRAINING, PROOF_NONE);
-    expect(f, "set 0/1 3 member closed; sweep 0/1c;");
+    expect(f, "set 0/1 3 member closed; sweep 0/1c; kill 0/1;");
     state_persisted(f->state, 0);
     swept(f);
     expect(f, "CLEAN 0/1; persist 0/1cs;");
@@ -529,7 +548,7 @@ static void state_stray_makes_this_node_a_member(void **state)
     state_stray(f->state, UID, REASON_PROCESS, "pid 1");
     expect(f, "set 0/4 5; STRAY 0/4 process;");
     shows(f, 0, 4, STATE_DRAINING, PROOF_NONE);
-    expect(f, "close 0/4; set 0/4 3 member closed; persist 0/4c; sweep 0/4c;");
+    expect(f, "close 0/4; set 0/4 3 member closed; persist 0/4c; sweep 0/4c; kill 0/4;");
     state_persisted(f->state, 0);
     swept(f);
     expect(f, "CLEAN 0/4; persist 0/4cs;");
@@ -547,7 +566,7 @@ static void state_stray_of_what_has_retired_is_said(void **state)
     expect(f, "STRAY 0/4 mail;");
     assert_true(state_is_retired(f->state, UID));
     shows(f, 0, 4, STATE_DRAINING, PROOF_NONE);
-    expect(f, "set 0/4 3 member closed; persist 0/4c; sweep 0/4c;");
+    expect(f, "set 0/4 3 member closed; persist 0/4c; sweep 0/4c; kill 0/4;");
     assert_false(state_is_retired(f->state, UID));
 }
 
@@ -592,7 +611,7 @@ static void state_member_that_joins_is_vetted_whatever_changes_meanwhile(void **
     shows(f, 0, 4, STATE_ACTIVE, PROOF_NONE); /* renewed, or another one that joins is ready */
     expect(f, "");
     vetted_badly(f, 0, 4, REASON_ACCOUNT);
-    expect(f, "REFUSED 0/4 account; persist 0/4c; sweep 0/4c;");
+    expect(f, "REFUSED 0/4 account; persist 0/4c; sweep 0/4c; kill 0/4;");
 }
 
 static void state_member_that_joins_waits_for_the_check_of_its_pool(void **state)
@@ -622,7 +641,7 @@ static void state_member_let_go_is_swept_while_active(void **state)
     lease = lease_of(f, 0, 1, STATE_ACTIVE, PROOF_NONE);
     lease.released = true;
     state_change(f->state, &lease);
-    expect(f, "close 0/1; set 0/1 2 member closed; persist 0/1c; sweep 0/1c;");
+    expect(f, "close 0/1; set 0/1 2 member closed; persist 0/1c; sweep 0/1c; kill 0/1;");
     state_persisted(f->state, 0);
     swept(f);
     expect(f, "CLEAN 0/1; persist 0/1cs;");
@@ -659,7 +678,7 @@ static void state_unchecked_pool_waits_failed_pool_refuses(void **state)
     state_persisted(f->state, 0);
     expect(f, "kill 201/1;");
     state_pool_checked(f->state, "q", false);
-    expect(f, "REFUSED 200/1 unguarded; persist 200/1c; DIRTY 201/1 unguarded; kill 201/1 200/1;");
+    expect(f, "REFUSED 200/1 unguarded; persist 200/1c; DIRTY 201/1 unguarded; kill 200/1 201/1;");
     state_pool_checked(f->state, "q", true);
     elapse(f, 1000);
     expect(f, "sweep again 201/1c 200/1c;");
@@ -686,7 +705,7 @@ static void state_sweep_of_an_unchecked_pool_is_not_waited_for(void **state)
     assert_false(sweeps_wait(f));
     shows(f, 0, 1, STATE_DRAINING, PROOF_NONE);
     assert_true(sweeps_wait(f));
-    expect(f, "set 0/1 3 member closed; sweep 0/1c; kill 201/1;");
+    expect(f, "set 0/1 3 member closed; sweep 0/1c; kill 0/1 201/1;");
     swept(f);
     expect(f, "kill 201/1;"); /* but it goes on dying */
     assert_false(sweeps_wait(f));
@@ -713,7 +732,7 @@ static void state_validity_ends_what_is_here(void **state)
     expect(f, "REFUSED 0/1 validity; sweep 0/1cs;");
     shows(f, 0, 1, STATE_DRAINING, PROOF_NONE);
     swept(f);
-    expect(f, "set 0/1 3 member closed; sweep 0/1cs;");
+    expect(f, "set 0/1 3 member closed; sweep 0/1cs; kill 0/1;");
     swept(f);
     expect(f, "CLEAN 0/1;");
 }
@@ -750,7 +769,7 @@ static void state_older_revision_is_not_taken(void **state)
     late = lease_of(f, 0, 1, STATE_DRAINING, PROOF_NONE);
     state_change(f->state, &late);
     state_change(f->state, &early);
-    expect(f, "set 0/1 3 member closed; persist 0/1c; sweep 0/1c;");
+    expect(f, "set 0/1 3 member closed; persist 0/1c; sweep 0/1c; kill 0/1;");
 }
 
 /* A backup was restored: revisions and epochs of before mean nothing there, save of what this node was a member of. */
@@ -777,7 +796,7 @@ static void state_begins_anew_with_another_incarnation(void **state)
     session(f, true);
     shows(f, 0, 5, STATE_DRAINING, PROOF_NONE);
     shows_foreign(f, 1, 3, STATE_ACTIVE);
-    expect(f, "close 0/5; set 0/5 3 member closed; set 1/3 2; sweep 0/5c;");
+    expect(f, "close 0/5; set 0/5 3 member closed; set 1/3 2; sweep 0/5c; kill 0/5;");
     state_full_done(f->state, 99);
     expect(f, "retire 2/4;");
     /* What the node knows better than the backup it is not moved back from. */
@@ -811,7 +830,7 @@ static void state_ended_while_vetted_is_not_admitted(void **state)
     expect(f, "vet 0/1; persist 0/1;");
     shows(f, 0, 1, STATE_DRAINING, PROOF_NONE);
     vetted(f);
-    expect(f, "set 0/1 3 member closed; sweep 0/1c;");
+    expect(f, "set 0/1 3 member closed; sweep 0/1c; kill 0/1;");
     assert_int_equal(state_standing(f->state, UID), STANDS_SWEPT);
     /* And one that was granted anew while the old one was vetted is vetted itself. */
     shows(f, 1, 1, STATE_GRANTED, PROOF_NONE);
@@ -866,6 +885,7 @@ int main(void)
         STATE_TEST(state_lease_lives_and_ends),
         STATE_TEST(state_map_says_ready_as_long_as_it_is_so),
         STATE_TEST(state_ready_waits_for_disk_and_vetting_in_either_order),
+        STATE_TEST(state_end_kills_at_once_whatever_sweep_runs),
         STATE_TEST(state_older_epoch_is_refused),
         STATE_TEST(state_stray_of_what_is_swept_is_swept_for_again),
         STATE_TEST(state_stray_of_what_is_dirty_waits_with_it),

@@ -31,7 +31,7 @@ static void state_what_was_here_and_is_over_is_left(void **state)
     shows_foreign(f, 1, 4, STATE_ACTIVE);
     shows(f, 2, 3, STATE_RETIRED, PROOF_FENCED);
     expect_left(f, "set 0/3 3 member closed; set 1/4 2; retire 2/3; left 1/3; left 2/3; "
-                   "persist 0/3c; sweep 0/3c;");
+                   "persist 0/3c; sweep 0/3c; kill 0/3;");
     state_full_done(f->state, 99);
     expect_left(f, "left 1/3; left 2/3; left 3/3;");
     state_persisted(f->state, 0);
@@ -117,7 +117,7 @@ static void state_what_is_left_stays_on_disk_until_it_is_swept(void **state)
     free(all);
     /* If it ends before, it answers for all of it. */
     shows(f, 0, 4, STATE_DRAINING, PROOF_NONE);
-    expect_left(f, "set 0/4 3 member closed; persist 0/4c; sweep 0/4c;");
+    expect_left(f, "set 0/4 3 member closed; persist 0/4c; sweep 0/4c; kill 0/4;");
     state_persisted(f->state, 0);
     swept_dirty(f, 0, 4, REASON_FILE);
     expect(f, "DIRTY 0/4 file;");
@@ -159,7 +159,7 @@ static void state_what_is_found_of_a_free_uid_is_left(void **state)
     shows(f, 1, 4, STATE_GRANTED, PROOF_NONE);
     expect(f, "");
     state_left_refuse(f->state, UID, REASON_LEFTOVER, "a file");
-    expect_left(f, "REFUSED 0/4 leftover; left 1/0; persist 0/4c; sweep 0/4c;");
+    expect_left(f, "REFUSED 0/4 leftover; left 1/0; persist 0/4c; sweep 0/4c; kill 0/4;");
     state_left_done(f->state, UID + 1, true);
     expect_left(f, "vet 1/4;");
     state_left_refuse(f->state, UID + 1, REASON_LEFTOVER, "not any more");
