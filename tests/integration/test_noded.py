@@ -121,6 +121,9 @@ class NodedTest(unittest.TestCase):
             return False  # not there yet, or leased is not
         return node.state == self.m["node"].NODE_STATE_READY and node.connected
 
+    def watermark(self):
+        return self.client.node.Get(self.m["node"].NodeKey(node=b"n1"), timeout=10).node.watermark
+
     def ready(self):
         peer.until(self.is_ready, what="the node to be ready")
 
@@ -235,6 +238,7 @@ class NodedTest(unittest.TestCase):
         libc.shmat.restype = ctypes.c_void_p
         libc.shmdt.argtypes = [ctypes.c_void_p]
         at = libc.shmat(shm, None, 0)
+        self.addCleanup(libc.shmdt, at)  # also after a failure: later tests have the same uids
         buffer = struct.pack("<iIIIIHHHHQQ", 0, uid, uid, 0, 0, 0o600, 0, 0, 0, 0, 0) + bytes(200)
         self.assertEqual(libc.shmctl(shm, 1, buffer), 0)
         return at
@@ -352,7 +356,10 @@ class NodedTest(unittest.TestCase):
         self.client.create_pool(first=FIRST, count=COUNT, cooldown_ms=1000, ready_timeout_ms=8000)
         self.ready()
         here, ended = self.acquire(), self.acquire()
+        before = self.watermark()
         self.passes()
+        # What found a stray is followed by another pass soon, unless that one finds nothing.
+        peer.until(lambda: self.watermark() > before, seconds=120, what="a pass that finds nothing")
         at = self.release_with_shared_memory(ended)
         stray_uid, file_uid, bob = FIRST + 40, FIRST + 41, FIRST + 42
         with open(passwd, "a") as f:
