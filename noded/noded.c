@@ -209,7 +209,7 @@ static void op_lease(const struct state_lease *lease, void *arg)
     state_change(n->state, lease);
     if (lease->phase == STATE_RETIRED) {
         guard_await(&n->guard, lease->revision);
-        uid_list_add(&n->retired, &(struct state_epoch){lease->uid, lease->epoch});
+        noded_walk_add(n, lease->uid);
     }
     noded_touch(n);
 }
@@ -349,7 +349,7 @@ static void reload(struct noded *n)
     struct err err = {0};
 
     /* Nobody on another thread may hold a string of the old ones. */
-    n->reload_wanted = n->sweeping || n->guard.running || n->dry.running;
+    n->reload_wanted = n->sweeping || n->guard.running || n->guard.walk.running || n->dry.running;
     if (n->reload_wanted)
         return;
     if (conf_reload(n->conf, &pending, &err) < 0) {
@@ -673,7 +673,7 @@ static void leave_in_order(struct noded *n)
     bool all;
 
     (void)state_left(n->state, &n_left);
-    all = !n->retired.n && !n_left && !list_wanted(n) && state_is_in_map(n->state);
+    all = !n->n_retired && !n_left && !list_wanted(n) && state_is_in_map(n->state);
     node_map_close(n->map, true);
     n->map = NULL;
     /* leased has not heard yet that the one before us did not end so. */
@@ -702,7 +702,7 @@ static void end(struct noded *n)
     free(n->found);
     free(n->leftover.items);
     free(n->leftover_sweep.items);
-    free(n->retired.items);
+    free(n->retired);
     free(n->sweep_next.items);
     free(n->kill_next.items);
     free(n->blocked.items);

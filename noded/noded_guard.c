@@ -1,6 +1,6 @@
 /* Passes over the pools' ranges: whatever runs under a uid that is not here is ended and reported; what somebody else has an
- * account for is only reported. What has retired is looked for among all that may lie around, too: a dump or a mail can come
- * after the sweep that called it clean, and nobody looks again before the uid is somebody else's. */
+ * account for is only reported. A pass looks at what runs alone, so that no disk can hold it up; what lies around is walked for
+ * behind it (noded_walk.c). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,11 +22,8 @@ struct pass {
     } spans[XCE_RANGES_MAX];
     size_t n_spans;
     bool clean;
-    struct sweep look, lying, end;
-    uint32_t *retired; /* sorted */
-    struct sweep_list retired_list;
-    size_t n_taken;               /* of the list of retired ones */
-    bool retired_wait;            /* some, for the check of their pool */
+    struct sweep look, end;
+    uint64_t retired_nr;          /* of the last one when it began */
     struct state_epoch *suspects; /* sorted */
     size_t n_suspects;
     struct verdicts found; /* what of each suspect, for the report */
@@ -36,14 +33,6 @@ struct pass {
 };
 
 /* ---- what somebody else has ---- */
-
-/* The first ones. */
-static void uid_list_drop(struct uid_list *list, size_t n)
-{
-    list->n -= n;
-    if (n && list->n)
-        memmove(list->items, list->items + n, list->n * sizeof(*list->items));
-}
 
 void noded_block(struct noded *n, uint32_t uid, unsigned reason, const char *detail)
 {
@@ -64,10 +53,8 @@ void noded_block(struct noded *n, uint32_t uid, unsigned reason, const char *det
 static void pass_free(struct pass *p)
 {
     sweep_done(&p->look);
-    sweep_done(&p->lying);
     sweep_done(&p->end);
     verdicts_done(&p->found);
-    free(p->retired);
     free(p->suspects);
     free(p->numbers);
     free(p);
@@ -77,11 +64,18 @@ static void pass_finish(struct pass *p)
 {
     struct noded *n = p->n;
     bool clean = p->clean && !noded_left_holds(n) && !noded_nscd_behind(n);
+    bool retired = noded_walk_wanted(n, p->retired_nr);
 
-    if (clean)
-        uid_list_drop(&n->retired, p->n_taken);
-    if (guard_end(&n->guard, loop_now_ms(n->loop), clean))
+    switch (guard_end(&n->guard, loop_now_ms(n->loop), clean, retired)) {
+    case GUARD_RISEN:
         session_watermark(n->session, n->guard.watermark);
+        break;
+    case GUARD_WALK:
+        noded_walk_begin(n, p->retired_nr);
+        break;
+    case GUARD_NOTHING:
+        break;
+    }
     pass_free(p);
     noded_touch(n);
 }
@@ -89,10 +83,10 @@ static void pass_finish(struct pass *p)
 /* Nothing is proved. The thread keeps the pass that it works on. */
 static void pass_hung(void *arg, const char *where)
 {
-    struct pass *p = mem_must_calloc(1, sizeof(*p));
+    struct noded *n = ((struct pass *)arg)->n;
 
-    p->n = ((struct pass *)arg)->n;
-    pass_finish(p);
+    guard_hung(&n->guard, loop_now_ms(n->loop));
+    noded_touch(n);
 }
 
 static void pass_late(void *arg)
@@ -301,39 +295,17 @@ static void finding_judge(struct pass *p, const struct sweep_finding *f)
         verdicts_add(&p->found, f->uid, 0, f->reason, f->detail);
 }
 
-/* Something came after the sweep: it is a stray, and another sweep takes it away. */
-static void lying_judge(struct pass *p, const struct sweep_finding *f)
-{
-    struct noded *n = p->n;
-
-    if (f->uid == 0) {
-        log_warning(NULL, "a look at what was left behind failed: %s", f->detail);
-        p->clean = false;
-        return;
-    }
-    if (!state_is_retired(n->state, f->uid) || uid_list_has(&n->blocked, f->uid))
-        return;
-    p->clean = false;
-    log_warning(LOG_FIELDS(.message_id = LOG_ID_STRAY, .uid = f->uid),
-                "something of the uid came after it was clean: %s: %s", reason_word(f->reason),
-                f->detail);
-    state_stray(n->state, f->uid, f->reason, f->detail);
-}
-
 static void looked(int r, void *arg)
 {
     struct pass *p = arg;
     struct noded *n = p->n;
 
     guard_looked(&n->guard, loop_now_ms(n->loop));
-    p->clean = r == 0 && !p->looker->map.unsure && !p->look.overflow && !p->lying.overflow &&
-               !p->retired_wait;
+    p->clean = r == 0 && !p->looker->map.unsure && !p->look.overflow && !atomic_load(&n->stopping);
     p->suspects = mem_must_calloc(p->look.n_findings + 1, sizeof(*p->suspects));
     p->numbers = mem_must_calloc(p->look.n_findings + 1, sizeof(*p->numbers));
     for (size_t i = 0; i < p->look.n_findings; i++)
         finding_judge(p, &p->look.findings[i]);
-    for (size_t i = 0; i < p->lying.n_findings; i++)
-        lying_judge(p, &p->lying.findings[i]);
     if (p->n_suspects == 0 || atomic_load(&n->stopping)) {
         pass_finish(p);
         return;
@@ -351,7 +323,7 @@ static bool is_not_here(uint32_t id, void *arg)
 
     for (size_t i = 0; i < p->n_spans; i++)
         if (id >= p->spans[i].first && id <= p->spans[i].last)
-            return !node_map_here(&p->looker->map, id);
+            return looker_may_touch(p->looker) && !node_map_here(&p->looker->map, id);
     return false;
 }
 
@@ -360,49 +332,6 @@ static void look_work(void *arg)
     struct pass *p = arg;
 
     sweep_run(&p->look, SWEEP_RUNNING);
-    if (p->retired_list.n)
-        sweep_run(&p->lying, SWEEP_LYING);
-}
-
-static bool is_retired(uint32_t id, void *arg)
-{
-    struct pass *p = arg;
-
-    return sweep_list_has(id, &p->retired_list) && !node_map_here(&p->looker->map, id);
-}
-
-/* Those of guarded pools that are retired still: for what is free by now nobody waits, nor would sweep it. A pool that is not
- * checked yet may be guarded soon: until then no pass is clean. */
-static void retired_take(struct pass *p)
-{
-    struct noded *n = p->n;
-    struct uid_list *list = &n->retired;
-    size_t kept = 0, taken = 0;
-
-    if (list->n == 0)
-        return;
-    qsort(list->items, list->n, sizeof(*list->items), by_uid);
-    p->retired = mem_must_calloc(list->n, sizeof(*p->retired));
-    for (size_t i = 0; i < list->n; i++) {
-        uint32_t uid = list->items[i].uid;
-        const struct state_pool *pool = state_pool_of(n->state, uid);
-        if ((kept && list->items[kept - 1].uid == uid) || !state_is_retired(n->state, uid) ||
-            !pool || pool->check == POOL_FAILED)
-            continue;
-        list->items[kept++] = list->items[i];
-        if (pool->check == POOL_PASSED)
-            p->retired[taken++] = uid;
-        else
-            p->retired_wait = true;
-    }
-    list->n = p->n_taken = kept;
-    p->retired_list = (struct sweep_list){p->retired, taken};
-    if (taken)
-        p->lying = (struct sweep){
-            .places = &p->looker->places,
-            .progress = &p->looker->progress,
-            .ids = {p->retired[0], p->retired[taken - 1], is_retired, p},
-        };
 }
 
 static const struct look_fns look_look = {look_work, looked, pass_hung, pass_late};
@@ -429,7 +358,7 @@ static void pass_begin(struct noded *n, int64_t now_ms)
         .progress = &p->looker->progress,
         .ids = {min, max, is_not_here, p},
     };
-    retired_take(p);
+    p->retired_nr = n->retired_nr;
     /* While a list is coming in the map does not hold all up to any revision. */
     guard_begin(&n->guard, now_ms, n->complete && !n->listing ? n->revision : 0);
     noded_look(n, p->looker, &look_look, p);

@@ -18,11 +18,10 @@
 #include "noded/conf.h"
 #include "noded/epochs.h"
 #include "noded/map_writer.h"
+#include "noded/noded_look.h"
 #include "noded/session.h"
 #include "noded/state.h"
 #include "noded/state_guard.h"
-#include "noded/sweep/sweep.h"
-#include "noded/unit/bus.h"
 
 struct deferral;
 struct loop;
@@ -30,7 +29,6 @@ struct loop_soon;
 struct loop_timer;
 struct loop_signal;
 
-#define ROOTS_MAX         80
 #define INCARNATIONS_MAX  32
 #define DRY_QUESTIONS_MAX 16
 #define NODED_SLICE       "xce.slice" /* below it runs all that is sanctioned */
@@ -48,29 +46,10 @@ struct found {
     int64_t since_ms;
 };
 
-/* What a guard or sweep thread uses, and nobody else meanwhile. One whose thread hangs stays with that. */
-struct looker {
-    struct noded *n;
-    atomic_bool given_up; /* its thread hangs: it touches nothing any more */
-    struct sweep_progress progress;
-    char *acl_roots[ROOTS_MAX]; /* of its own: settings may change while it hangs */
-    struct bus *bus;
-    struct sweep_units units;
-    struct sweep_places places;
-    char prefix[NAME_PREFIX_MAX + 1];
-    struct node_map_reader map;
-    atomic_bool stale; /* since it was asked about accounts one has come: nothing more is touched */
-    uint32_t min, max; /* uids */
-};
-
-/* What is to be done on a look's thread, and on the loop when it has come to its end: exactly one of done and hung, and late
- * after hung, when the thread has come back at last. */
-struct look_fns {
-    void (*work)(void *arg);
-    void (*done)(int r, void *arg);
-    /* It hangs, where says at what. arg is the thread's until late. */
-    void (*hung)(void *arg, const char *where);
-    void (*late)(void *arg);
+/* A lease that has retired, and whose uid is to be walked for. nr grows with each that retires. */
+struct retired {
+    uint32_t uid;
+    uint64_t nr;
 };
 
 struct uid_list {
@@ -184,7 +163,7 @@ struct noded {
 
     /* noded_sweep.c */
     char cgroup[256];
-    struct looker *sweeper, *guarder;
+    struct looker *sweeper, *guarder, *walker;
     bool sweeping;              /* a batch, or what was looked at ahead */
     struct uid_list sweep_next; /* the batch that waits for it */
     bool sweep_next_again;
@@ -207,8 +186,12 @@ struct noded {
 
     /* noded_guard.c */
     struct guard guard;
-    struct uid_list retired; /* leases that have retired since the last clean pass */
     struct uid_list blocked; /* uids that were reported in this session, and not unblocked since */
+
+    /* noded_walk.c */
+    struct retired *retired; /* since the last walk that counted */
+    size_t n_retired, cap_retired;
+    uint64_t retired_nr; /* of the last one */
 };
 
 /* ---- noded.c ---- */
@@ -334,24 +317,10 @@ void noded_sweep_places(struct noded *n);
 void noded_op_sweep(const struct state_epoch *uids, size_t n, bool again, void *arg);
 /* Not before then. */
 int64_t noded_sweep_next_ms(const struct noded *n);
-/* A looker of its own; the caller's to free when no thread uses it. */
-struct looker *looker_new(struct noded *n);
-void looker_free(struct looker *looker);
-/* Another one takes the place of one that hangs. */
-void noded_looker_replace(struct noded *n, const struct looker *looker);
-/* Whether it may still touch anything. From its thread. */
-bool looker_may_touch(const struct looker *looker);
-/* Get a looker ready for its next job. */
-void noded_looker_ready(struct noded *n, struct looker *looker);
 /* Sweep uids that nobody has, once the name services say again that it is so: done(n, dirty) from the loop.
  * false = the sweeper is busy. */
 bool noded_sweep_free(struct noded *n, const struct state_epoch *uids, size_t n_uids,
                       void (*done)(struct noded *n, const struct verdicts *dirty));
-
-/* ---- noded_look.c ---- */
-
-/* Run it on a thread of its own, which uses that looker. fns is static. */
-void noded_look(struct noded *n, struct looker *looker, const struct look_fns *fns, void *arg);
 
 /* ---- noded_dry.c ---- */
 
@@ -368,6 +337,17 @@ void noded_guard_settle(struct noded *n, int64_t now_ms);
 int64_t noded_guard_next_ms(const struct noded *n);
 /* Somebody else has it: tell leased and the log, once. */
 void noded_block(struct noded *n, uint32_t uid, unsigned reason, const char *detail);
+
+/* ---- noded_walk.c ---- */
+
+/* A lease of the uid has retired. */
+void noded_walk_add(struct noded *n, uint32_t uid);
+/* Whether something of it is still to be looked for. */
+bool noded_walk_has(const struct noded *n, uint32_t uid);
+/* Whether a pass that began when that one was the last has to wait for a walk. */
+bool noded_walk_wanted(struct noded *n, uint64_t nr);
+/* A walk for all of these. */
+void noded_walk_begin(struct noded *n, uint64_t nr);
 
 /* ---- noded_ask.c: asking about the accounts of many uids ---- */
 

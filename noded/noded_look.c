@@ -2,6 +2,8 @@
  * answers no more. A thread that hangs in the kernel can not be ended. One that stands still for too long is given up: whoever
  * waits for it is told so, with the place, and goes on with another looker. What the thread finds when it comes back is thrown
  * away, and it touches nothing any more. */
+#include "noded/noded_look.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -69,6 +69,7 @@ void noded_sweep_places(struct noded *n)
 {
     roots_take(n->sweeper);
     roots_take(n->guarder);
+    roots_take(n->walker);
 }
 
 /* ---- lookers ---- */
@@ -136,6 +137,8 @@ void noded_looker_replace(struct noded *n, const struct looker *looker)
         n->sweeper = looker_new(n);
     if (looker == n->guarder)
         n->guarder = looker_new(n);
+    if (looker == n->walker)
+        n->walker = looker_new(n);
 }
 
 bool looker_may_touch(const struct looker *looker)
@@ -165,6 +168,7 @@ int noded_sweep_start(struct noded *n)
         log_warning(NULL, "cgroup2 is not mounted: processes of leases are killed one by one");
     n->sweeper = looker_new(n);
     n->guarder = looker_new(n);
+    n->walker = looker_new(n);
     if (!n->sweeper->places.remnant_uid)
         log_warning(NULL, "/etc/passwd has no user " REMNANT_USER
                           " of the system: a uid is not free as long as something of it "
@@ -176,6 +180,7 @@ void noded_sweep_stop(struct noded *n)
 {
     looker_free(n->sweeper);
     looker_free(n->guarder);
+    looker_free(n->walker);
 }
 
 /* ---- one sweep ---- */

@@ -26,27 +26,47 @@ void guard_session(struct guard *g)
     g->awaited = 0;
     g->wanted = true;
     g->session_is_newer = g->running;
+    g->walk.spoilt = true;
+}
+
+static int64_t gap_ms(int64_t took_ms)
+{
+    int64_t gap = took_ms * GAP_FACTOR;
+
+    return gap < GAP_MIN_MS ? GAP_MIN_MS : gap;
+}
+
+/* What does not go away is not worth a look at every moment. */
+static int64_t rest_ms(const struct guard *g, int64_t took_ms, unsigned dirty_in_a_row)
+{
+    int64_t gap = gap_ms(took_ms);
+
+    for (unsigned i = 0; i < dirty_in_a_row && gap < g->limits.fast_ms; i++)
+        gap *= 2;
+    if (gap > g->limits.fast_ms && took_ms * GAP_FACTOR < g->limits.fast_ms)
+        gap = g->limits.fast_ms;
+    return gap;
 }
 
 int64_t guard_next_ms(const struct guard *g, bool named, bool complete)
 {
-    int64_t gap = g->took_ms * GAP_FACTOR;
-    int64_t pace = named ? g->limits.fast_ms : g->limits.idle_ms;
+    int64_t paced_ms = g->began_ms + (named ? g->limits.fast_ms : g->limits.idle_ms);
+    int64_t next_ms = g->ended_ms + rest_ms(g, g->took_ms, g->dirty_in_a_row);
 
     if (g->running)
         return INT64_MAX;
-    if (gap < GAP_MIN_MS)
-        gap = GAP_MIN_MS;
     if (g->ended_ms == 0)
         return 0;
-    if (!g->wanted && (!complete || g->watermark >= g->awaited))
-        return g->began_ms + pace > g->ended_ms + gap ? g->began_ms + pace : g->ended_ms + gap;
-    /* What does not go away is not worth a look at every moment. */
-    for (unsigned i = 0; i < g->dirty_in_a_row && gap < g->limits.fast_ms; i++)
-        gap *= 2;
-    if (gap > g->limits.fast_ms && g->took_ms * GAP_FACTOR < g->limits.fast_ms)
-        gap = g->limits.fast_ms;
-    return g->ended_ms + gap;
+    if (paced_ms < g->ended_ms + gap_ms(g->took_ms))
+        paced_ms = g->ended_ms + gap_ms(g->took_ms);
+    if (g->wanted)
+        return next_ms;
+    /* While a walk runs, or rests, a pass does not bring what is awaited. */
+    if (!complete || g->watermark >= g->awaited || g->walk.running)
+        return paced_ms;
+    if (g->walk.wanted && next_ms < g->walk.due_ms)
+        next_ms = g->walk.due_ms;
+    return next_ms < paced_ms ? next_ms : paced_ms;
 }
 
 void guard_begin(struct guard *g, int64_t now_ms, uint64_t revision)
@@ -64,20 +84,78 @@ void guard_looked(struct guard *g, int64_t now_ms)
     g->looked_ms = now_ms;
 }
 
-bool guard_end(struct guard *g, int64_t now_ms, bool clean)
+static bool rise(struct guard *g, uint64_t revision)
+{
+    if (revision <= g->watermark)
+        return false;
+    g->watermark = revision;
+    return true;
+}
+
+static void ended(struct guard *g, int64_t now_ms, int64_t took_ms, bool clean)
 {
     g->running = false;
     g->ended_ms = now_ms;
-    g->took_ms = (g->looked_ms ? g->looked_ms : now_ms) - g->began_ms;
-    if (!clean) {
-        g->wanted = true;
-        if (g->dirty_in_a_row < DIRTY_MAX)
-            g->dirty_in_a_row++;
-        return false;
+    g->took_ms = took_ms;
+    if (clean) {
+        g->dirty_in_a_row = 0;
+        return;
     }
-    g->dirty_in_a_row = 0;
-    if (g->session_is_newer || g->began_revision <= g->watermark)
+    g->wanted = true;
+    g->walk.spoilt = true;
+    if (g->dirty_in_a_row < DIRTY_MAX)
+        g->dirty_in_a_row++;
+}
+
+enum guard_outcome guard_end(struct guard *g, int64_t now_ms, bool clean, bool retired)
+{
+    ended(g, now_ms, (g->looked_ms ? g->looked_ms : now_ms) - g->began_ms, clean);
+    if (!clean || g->session_is_newer || g->began_revision <= g->watermark)
+        return GUARD_NOTHING;
+    g->walk.wanted = retired;
+    if (!retired)
+        return rise(g, g->began_revision) ? GUARD_RISEN : GUARD_NOTHING;
+    return !g->walk.running && now_ms >= g->walk.due_ms ? GUARD_WALK : GUARD_NOTHING;
+}
+
+void guard_hung(struct guard *g, int64_t now_ms)
+{
+    ended(g, now_ms, g->limits.fast_ms / GAP_FACTOR, false);
+}
+
+void guard_walk_begin(struct guard *g, int64_t now_ms)
+{
+    g->walk.running = true;
+    g->walk.wanted = g->walk.spoilt = false;
+    g->walk.revision = g->began_revision;
+    g->walk.began_ms = now_ms;
+}
+
+bool guard_walk_end(struct guard *g, int64_t now_ms, bool clean)
+{
+    int64_t took_ms = now_ms - g->walk.began_ms;
+
+    g->walk.running = false;
+    if (clean)
+        g->walk.dirty_in_a_row = 0;
+    else if (g->walk.dirty_in_a_row < DIRTY_MAX)
+        g->walk.dirty_in_a_row++;
+    g->walk.due_ms = now_ms + rest_ms(g, took_ms, g->walk.dirty_in_a_row);
+    g->walk.wanted = !clean || g->walk.spoilt;
+    if (g->walk.wanted)
         return false;
-    g->watermark = g->began_revision;
+    (void)rise(g, g->walk.revision);
     return true;
+}
+
+void guard_walk_hung(struct guard *g, int64_t now_ms)
+{
+    g->walk.running = false;
+    g->walk.wanted = true;
+    g->walk.due_ms = now_ms + g->limits.fast_ms;
+}
+
+void guard_walk_want(struct guard *g)
+{
+    g->walk.due_ms = 0;
 }

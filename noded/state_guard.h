@@ -1,7 +1,14 @@
-/* When the guard looks, and what its looks are worth: the cadence of passes and the watermark. Pure.
+/* When the guard looks, and what its looks are worth: the cadence of passes and of walks, and the watermark. Pure.
  *
  * A pass that began at revision R (everything up to R was in the map) and found nothing that is not here lets this node say
- * the watermark R. It says it under the session in which the pass was made alone. */
+ * the watermark R. It says it under the session in which the pass was made alone. If something has retired the pass is
+ * followed by a walk through all that lies around, and the watermark is said after that.
+ *
+ *   pass ─▶ clean, nothing has retired ─▶ watermark
+ *       └─▶ clean, something has ─▶ walk ─▶ clean, and so was each pass meanwhile ─▶ watermark of the pass before it
+ *
+ * A walk may take long, or hang. Passes go on meanwhile, and how soon the next one begins depends on passes alone: what runs and
+ * must not is ended by them. */
 #ifndef XCE_NODED_STATE_GUARD_H
 #define XCE_NODED_STATE_GUARD_H
 
@@ -15,7 +22,7 @@ struct guard_limits {
 
 struct guard {
     struct guard_limits limits;
-    bool running;
+    bool running;            /* a pass */
     bool wanted;             /* at once */
     uint64_t awaited;        /* somebody waits for a watermark of at least this */
     uint64_t watermark;      /* 0 = none in this session */
@@ -23,6 +30,14 @@ struct guard {
     bool session_is_newer;   /* than the pass that runs */
     int64_t began_ms, looked_ms, ended_ms, took_ms; /* looked_ms 0: not yet; took_ms: to look */
     unsigned dirty_in_a_row;
+    struct {
+        bool running;
+        bool wanted;              /* the last clean pass waits for one */
+        bool spoilt;              /* since it began a pass was not clean, or a session has begun */
+        uint64_t revision;        /* of the pass before it */
+        int64_t began_ms, due_ms; /* due: not before then */
+        unsigned dirty_in_a_row;
+    } walk;
 };
 
 /* limits may be changed at any time. */
@@ -38,13 +53,32 @@ void guard_session(struct guard *guard);
 /* When the next pass is to begin, with what is known now.
  *   named     leases have names here without being here, or are retired
  *   complete  all up to some revision is known, so a pass can raise the watermark
- * INT64_MAX while one runs. Passes take at most about a tenth of one processor, however much they are wanted. */
+ * INT64_MAX while one runs. Passes take at most about a tenth of one processor, however much they are wanted; so do walks. */
 int64_t guard_next_ms(const struct guard *guard, bool named, bool complete);
 
 void guard_begin(struct guard *guard, int64_t now_ms, uint64_t revision);
 /* It has looked at everything: whatever it does until its end is waiting. */
 void guard_looked(struct guard *guard, int64_t now_ms);
-/* clean: it looked at everything and found nothing that is not here. True if the watermark rose. */
-bool guard_end(struct guard *guard, int64_t now_ms, bool clean);
+
+enum guard_outcome {
+    GUARD_NOTHING = 0,
+    GUARD_RISEN, /* the watermark has */
+    GUARD_WALK,  /* it waits for a walk: guard_walk_begin is to be called now, or guard_walk_hung */
+};
+
+/* clean: it looked at everything and found nothing that is not here. retired: and what has retired when it began was not walked
+ * for yet. */
+enum guard_outcome guard_end(struct guard *guard, int64_t now_ms, bool clean, bool retired);
+/* It hangs, and is given up. What runs is not left alone for long by that. */
+void guard_hung(struct guard *guard, int64_t now_ms);
+
+void guard_walk_begin(struct guard *guard, int64_t now_ms);
+/* clean: it went through everything and found nothing. True if that counts: what it was for is done with. The watermark may have
+ * risen. */
+bool guard_walk_end(struct guard *guard, int64_t now_ms, bool clean);
+/* It hangs, or would. */
+void guard_walk_hung(struct guard *guard, int64_t now_ms);
+/* What it hung at answers again: the next one may begin. */
+void guard_walk_want(struct guard *guard);
 
 #endif

@@ -1080,6 +1080,42 @@ class NodedTest(unittest.TestCase):
         self.addCleanup(subprocess.run, ["umount", root], check=True)
         return root
 
+    def answers_nobody(self, path):
+        """From now on who opens anything there waits, and no signal ends that; until the descriptor is closed."""
+        fan = libc.fanotify_init(0x4 | 0x1, os.O_RDONLY)  # FAN_CLASS_CONTENT, FAN_CLOEXEC
+        if fan < 0:
+            self.skipTest("no fanotify here: %s" % os.strerror(ctypes.get_errno()))
+        # FAN_MARK_ADD, FAN_MARK_FILESYSTEM; FAN_OPEN_PERM, FAN_ONDIR
+        if libc.fanotify_mark(fan, 0x1 | 0x100, ctypes.c_uint64(0x10000 | 0x40000000), -100, path.encode()) < 0:
+            os.close(fan)
+            self.skipTest("fanotify asks nobody here: %s" % os.strerror(ctypes.get_errno()))
+        self.addCleanup(lambda: self.answers_again(fan))
+        self.hanging = fan
+        return fan
+
+    def answers_again(self, fan):
+        if self.hanging == fan:
+            os.close(fan)
+        self.hanging = None
+
+    def test_walk_that_hangs_keeps_no_stray_alive(self):
+        """What has retired is looked for at a disk that does not answer, pass after pass."""
+        root = self.own_file_system()
+        with open(self.noded.conf, "a") as f:
+            f.write("LocalRoots = %s\nLookLimit = 2s\n" % root)
+        self.begin(cooldown_ms=3000)
+        lease, state = self.acquire(), self.m["lease"]
+        self.client.release(lease)
+        peer.until(lambda: self.lease(lease).state == state.LEASE_STATE_COOLING, what="the sweep")
+        fan = self.answers_nobody(root)
+        peer.until(lambda: self.lease(lease).state == state.LEASE_STATE_RETIRED, what="it to retire")
+        for _ in range(3):
+            self.killed(self.run_as(FIRST + COUNT - 1, "sleep", "1000"), seconds=30)
+        peer.until(lambda: "given up: files: %s" % root in self.noded.said(), seconds=30, what="a look to hang")
+        self.assertEqual(self.lease(lease).state, state.LEASE_STATE_RETIRED)
+        self.answers_again(fan)
+        self.free(lease, 60)
+
     def test_look_that_hangs_is_given_up_and_holds_up_nothing_else(self):
         root = self.own_file_system()
         with open(self.noded.conf, "a") as f:

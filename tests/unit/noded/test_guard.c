@@ -24,7 +24,7 @@ static bool pass(struct guard *g, int64_t now_ms, int64_t took_ms, uint64_t revi
 {
     guard_begin(g, now_ms, revision);
     assert_int_equal(guard_next_ms(g, true, true), INT64_MAX);
-    return guard_end(g, now_ms + took_ms, clean);
+    return guard_end(g, now_ms + took_ms, clean, false) == GUARD_RISEN;
 }
 
 static void guard_first_pass_is_at_once(void **state)
@@ -84,7 +84,7 @@ static void guard_rests_for_what_it_looked_at_alone(void **state)
 
     guard_begin(&g, 100000, 7);
     guard_looked(&g, 100010);
-    assert_false(guard_end(&g, 102000, false));
+    assert_int_equal(guard_end(&g, 102000, false, false), GUARD_NOTHING);
     assert_in_range(guard_next_ms(&g, true, true), 102000 + 90, 102000 + 2 * 90);
     (void)pass(&g, 200000, 1000, 8, true);
     guard_want(&g);
@@ -133,11 +133,111 @@ static void guard_pass_counts_under_its_own_session_alone(void **state)
     guard_begin(&g, 2000, 6);
     guard_session(&g);
     assert_int_equal(g.watermark, 0);
-    assert_false(guard_end(&g, 2001, true));
+    assert_int_equal(guard_end(&g, 2001, true, false), GUARD_NOTHING);
     assert_int_equal(g.watermark, 0);
     /* And the next one is at once. */
     assert_true(guard_next_ms(&g, false, true) < 2100);
     assert_true(pass(&g, 2100, 1, 6, true));
+}
+
+/* What runs and must not is looked for as before, however long what may hang has hung. */
+static void guard_pass_that_hangs_is_followed_by_another_soon(void **state)
+{
+    struct guard g = new_guard();
+
+    for (int64_t now = 100000; now < 1000000; now = guard_next_ms(&g, true, true)) {
+        guard_begin(&g, now, 7);
+        guard_hung(&g, now + 60000);
+        assert_in_range(guard_next_ms(&g, true, true), now + 60020, now + 60000 + FAST);
+    }
+    assert_int_equal(g.watermark, 0);
+}
+
+/* ---- walks ---- */
+
+/* A clean pass at now that took 10 ms, while what has retired is still to be walked for. */
+static enum guard_outcome pass_before_walk(struct guard *g, int64_t now_ms, uint64_t revision)
+{
+    guard_begin(g, now_ms, revision);
+    return guard_end(g, now_ms + 10, true, true);
+}
+
+/* And the walk behind it has begun. */
+static struct guard new_walk(void)
+{
+    struct guard g = new_guard();
+
+    assert_int_equal(pass_before_walk(&g, 100000, 7), GUARD_WALK);
+    guard_walk_begin(&g, 100010);
+    return g;
+}
+
+static void guard_walk_brings_the_watermark_of_the_pass_before_it(void **state)
+{
+    struct guard g = new_walk();
+
+    assert_int_equal(g.watermark, 0);
+    assert_int_equal(pass_before_walk(&g, 105000, 9), GUARD_NOTHING);
+    assert_true(guard_walk_end(&g, 110000, true));
+    assert_int_equal(g.watermark, 7);
+    /* It was of nothing that retired later. */
+    assert_int_equal(pass_before_walk(&g, 300000, 9), GUARD_WALK);
+    guard_walk_begin(&g, 300010);
+    assert_true(guard_walk_end(&g, 300020, true));
+    assert_int_equal(g.watermark, 9);
+}
+
+static void guard_walk_that_takes_long_keeps_no_pass_waiting(void **state)
+{
+    struct guard g = new_walk();
+
+    guard_await(&g, 7);
+    for (int64_t now = 105000; now < 700000; now += FAST) {
+        assert_int_equal(guard_next_ms(&g, true, true), now);
+        assert_int_equal(pass_before_walk(&g, now, 8), GUARD_NOTHING);
+    }
+    /* Nor does its rest, while nothing that is awaited would come of a pass. */
+    assert_false(guard_walk_end(&g, 702000, false));
+    assert_int_equal(guard_next_ms(&g, true, true), 700000);
+    assert_int_equal(pass_before_walk(&g, 705000, 8), GUARD_NOTHING);
+    assert_int_equal(pass_before_walk(&g, 701980 + INT64_C(601990) * 9, 8), GUARD_NOTHING);
+    assert_int_equal(pass_before_walk(&g, 702000 + INT64_C(601990) * 9, 8), GUARD_WALK);
+}
+
+static void guard_walk_that_hangs_keeps_no_pass_waiting(void **state)
+{
+    struct guard g = new_walk();
+
+    guard_await(&g, 7);
+    guard_walk_hung(&g, 160000);
+    assert_int_equal(g.watermark, 0);
+    assert_int_equal(pass_before_walk(&g, 160000, 8), GUARD_NOTHING);
+    assert_int_equal(guard_next_ms(&g, true, true), 160000 + FAST);
+    assert_int_equal(pass_before_walk(&g, 165000, 8), GUARD_WALK);
+    guard_walk_hung(&g, 165010);
+    /* What it hung at answers again. */
+    guard_walk_want(&g);
+    assert_int_equal(guard_next_ms(&g, true, true), 165010 + 90);
+    assert_int_equal(pass_before_walk(&g, 165100, 8), GUARD_WALK);
+}
+
+static void guard_walk_counts_for_nothing_when_a_pass_meanwhile_found_something(void **state)
+{
+    struct guard g = new_walk();
+
+    assert_false(pass(&g, 105000, 10, 7, false));
+    assert_false(guard_walk_end(&g, 110000, true));
+    assert_int_equal(g.watermark, 0);
+}
+
+static void guard_walk_counts_under_its_own_session_alone(void **state)
+{
+    struct guard g = new_walk();
+
+    guard_session(&g);
+    assert_int_equal(pass_before_walk(&g, 105000, 8), GUARD_NOTHING);
+    assert_false(guard_walk_end(&g, 110000, true));
+    assert_int_equal(g.watermark, 0);
 }
 
 int main(void)
@@ -150,6 +250,12 @@ int main(void)
         cmocka_unit_test(guard_what_does_not_go_away_slows_it_down_to_the_cadence),
         cmocka_unit_test(guard_watermark_is_the_revision_at_the_beginning_of_a_clean_pass),
         cmocka_unit_test(guard_pass_counts_under_its_own_session_alone),
+        cmocka_unit_test(guard_pass_that_hangs_is_followed_by_another_soon),
+        cmocka_unit_test(guard_walk_brings_the_watermark_of_the_pass_before_it),
+        cmocka_unit_test(guard_walk_that_takes_long_keeps_no_pass_waiting),
+        cmocka_unit_test(guard_walk_that_hangs_keeps_no_pass_waiting),
+        cmocka_unit_test(guard_walk_counts_for_nothing_when_a_pass_meanwhile_found_something),
+        cmocka_unit_test(guard_walk_counts_under_its_own_session_alone),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
