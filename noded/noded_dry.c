@@ -1,5 +1,6 @@
 /* A dry run of all sweeps: what runs or lies around under uids of guarded pools that are not here, and what would become of it.
  * Nothing is removed. It has a looker of its own, and holds up neither sweeps nor passes. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,6 +22,7 @@ struct dry {
     } spans[XCE_RANGES_MAX];
     size_t n_spans;
     struct sweep sweep;
+    char unseen[SWEEP_DETAIL_MAX]; /* what lies around is not looked at, and why; "" = it is */
 };
 
 static void begin(struct noded *n);
@@ -98,10 +100,13 @@ static void looked(int r, void *arg)
 {
     struct dry *d = arg;
     const struct sweep *s = &d->sweep;
-    auto_free struct state_epoch *uids = mem_must_calloc(s->n_findings + 1, sizeof(*uids));
+    struct state_epoch *uids;
     size_t n_uids = 0, kept = 0;
 
     (void)r;
+    if (*d->unseen)
+        sweep_found(&d->sweep, 0, REASON_SCAN_FAILED, "%s", d->unseen);
+    uids = mem_must_calloc(s->n_findings + 1, sizeof(*uids));
     for (size_t i = 0; i < s->n_findings; i++)
         if (s->findings[i].uid)
             uids[n_uids++] = (struct state_epoch){.uid = s->findings[i].uid};
@@ -110,6 +115,7 @@ static void looked(int r, void *arg)
         if (i == 0 || uids[i].uid != uids[kept - 1].uid)
             uids[kept++] = uids[i];
     noded_ask(d->n, uids, kept, asked, d);
+    free(uids);
 }
 
 static void hung(void *arg, const char *where)
@@ -151,16 +157,18 @@ static void work(void *arg)
 {
     struct dry *d = arg;
 
-    sweep_run(&d->sweep, SWEEP_RUNNING | SWEEP_LYING);
+    sweep_run(&d->sweep, SWEEP_RUNNING | (*d->unseen ? 0 : SWEEP_LYING));
 }
 
-static const struct look_fns dry_look = {work, looked, hung, late};
+static const struct look_fns dry_look = {work, looked, hung, late, .walks = true};
+static const struct look_fns dry_look_running = {work, looked, hung, late};
 
 static void begin(struct noded *n)
 {
     struct dry *d = mem_must_calloc(1, sizeof(*d));
     size_t n_pools;
     const struct state_pool *pools = state_pools(n->state, &n_pools);
+    const char *hangs = noded_look_hangs(n);
     uint32_t min = UINT32_MAX, max = 0;
 
     n->dry.running = true;
@@ -184,7 +192,9 @@ static void begin(struct noded *n)
         .progress = &d->looker->progress,
         .ids = {min, max, is_not_here, d},
     };
-    noded_look(n, d->looker, &dry_look, d);
+    if (hangs)
+        (void)snprintf(d->unseen, sizeof(d->unseen), "%s", hangs);
+    noded_look(n, d->looker, hangs ? &dry_look_running : &dry_look, d);
 }
 
 void noded_op_dry_run(uint64_t question, const char *reason, void *arg)

@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 #include <sys/types.h>
 #include <time.h>
 
@@ -170,8 +171,8 @@ struct noded {
     int64_t swept_ms, sweep_took_ms;
 
     /* noded_look.c */
-    unsigned n_hung; /* threads that have been given up, and are not back */
-    char hung_where[SWEEP_DETAIL_MAX];
+    LIST_HEAD(, look) hung; /* threads that have been given up, and are not back */
+    unsigned n_hung;
 
     /* noded_dry.c */
     struct {

@@ -1,7 +1,10 @@
 /* Looks and sweeps run on threads of their own, since any of them may hang: a file system that is frozen, a disk or a server that
  * answers no more. A thread that hangs in the kernel can not be ended. One that stands still for too long is given up: whoever
  * waits for it is told so, with the place, and goes on with another looker. What the thread finds when it comes back is thrown
- * away, and it touches nothing any more. */
+ * away, and it touches nothing any more.
+ *
+ * The place is remembered as long as the thread hangs there, which is how it is seen that it answers again: no other one is sent
+ * to what lies around meanwhile, or each would hang as well. What looks at processes alone goes on. */
 #include "noded/noded_look.h"
 
 #include <errno.h>
@@ -9,15 +12,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/queue.h>
 
-#include "common/err.h"
 #include "common/log.h"
 #include "common/mem.h"
 #include "common/net/loop.h"
 #include "common/thread.h"
 #include "noded/noded_inside.h"
 
-#define HUNG_MAX 4 /* threads that hang; no further look begins while there are as many */
 #define WATCH_MS 1000
 
 struct look {
@@ -28,9 +30,12 @@ struct look {
     struct loop_timer *watch;
     struct loop_wake *wake;
     uint64_t steps; /* when it was last looked at */
-    int64_t
-        stood_ms; /* so long it has not gone on since; a machine that slept meanwhile has not waited */
+    /* so long it has not gone on since; a machine that slept meanwhile has not waited */
+    int64_t stood_ms;
     bool given_up;
+    bool answers; /* and it has gone on since */
+    char where[SWEEP_DETAIL_MAX];
+    LIST_ENTRY(look) link; /* of those that are given up */
 };
 
 static void look_free(struct look *look)
@@ -49,6 +54,32 @@ static void *run(void *arg)
     return NULL;
 }
 
+const char *noded_look_hangs(const struct noded *n)
+{
+    const struct look *look;
+
+    LIST_FOREACH(look, &n->hung, link)
+    if (look->fns->walks && !look->answers)
+        return look->where;
+    return NULL;
+}
+
+/* What waits for it goes on at once, if it was the last one. */
+static void answers_again(struct look *look)
+{
+    struct noded *n = look->n;
+
+    if (look->answers)
+        return;
+    look->answers = true;
+    if (noded_look_hangs(n))
+        return;
+    guard_walk_want(&n->guard);
+    state_sweep_now(n->state);
+    noded_left_sweep_now(n);
+    noded_touch(n);
+}
+
 /* On the loop: the thread is through. */
 static void ended(void *arg)
 {
@@ -63,6 +94,8 @@ static void ended(void *arg)
         fns->done(0, of);
         return;
     }
+    answers_again(look);
+    LIST_REMOVE(look, link);
     n->n_hung--;
     log_notice(NULL, "a look that had been given up has ended; what it found counts no more");
     fns->late(of);
@@ -71,36 +104,43 @@ static void ended(void *arg)
     noded_touch(n);
 }
 
-static void watch(void *arg)
+static void give_up(struct look *look)
 {
-    struct look *look = arg;
     struct noded *n = look->n;
-    struct sweep_progress *progress = &look->looker->progress;
-    uint64_t steps = atomic_load(&progress->steps);
-    char where[SWEEP_DETAIL_MAX - 40];
+    char place[SWEEP_DETAIL_MAX - 40];
 
-    look->stood_ms = steps == look->steps ? look->stood_ms + WATCH_MS : 0;
-    look->steps = steps;
-    if (look->stood_ms < n->settings->look_limit_ms)
-        return;
-    sweep_progress_where(progress, where, sizeof(where));
-    (void)snprintf(n->hung_where, sizeof(n->hung_where), "%s: no answer for %u s", where,
+    sweep_progress_where(&look->looker->progress, place, sizeof(place));
+    (void)snprintf(look->where, sizeof(look->where), "%s: no answer for %u s", place,
                    (unsigned)(look->stood_ms / 1000));
-    log_error(NULL, "a look at what is left behind stands still and is given up: %s",
-              n->hung_where);
-    loop_timer_stop(look->watch);
+    log_error(NULL, "a look at what is left behind stands still and is given up: %s", look->where);
     look->given_up = true;
     atomic_store(&look->looker->given_up, true);
+    LIST_INSERT_HEAD(&n->hung, look, link);
     n->n_hung++;
     noded_looker_replace(n, look->looker);
     noded_offload_done(n);
-    look->fns->hung(look->arg, n->hung_where);
+    look->fns->hung(look->arg, look->where);
+}
+
+static void watch(void *arg)
+{
+    struct look *look = arg;
+    uint64_t steps = atomic_load(&look->looker->progress.steps);
+    bool stands = steps == look->steps;
+
+    look->steps = steps;
+    look->stood_ms = stands ? look->stood_ms + WATCH_MS : 0;
+    if (look->given_up && !stands)
+        answers_again(look);
+    else if (!look->given_up && look->stood_ms >= look->n->settings->look_limit_ms)
+        give_up(look);
 }
 
 struct refused {
     struct noded *n;
     const struct look_fns *fns;
     void *arg;
+    char where[SWEEP_DETAIL_MAX];
 };
 
 static void refuse(void *arg)
@@ -108,29 +148,30 @@ static void refuse(void *arg)
     struct refused *refused = arg;
 
     noded_offload_done(refused->n);
-    refused->fns->hung(refused->arg, refused->n->hung_where);
+    refused->fns->hung(refused->arg, refused->where);
     refused->fns->late(refused->arg);
     free(refused);
 }
 
-/* As many hang already as may. */
-static void begin_none(struct noded *n, const struct look_fns *fns, void *arg)
+static void begin_none(struct noded *n, const struct look_fns *fns, void *arg, const char *where)
 {
     struct refused *refused = mem_must_calloc(1, sizeof(*refused));
 
-    *refused = (struct refused){n, fns, arg};
+    *refused = (struct refused){.n = n, .fns = fns, .arg = arg};
+    (void)snprintf(refused->where, sizeof(refused->where), "%s", where);
     if (loop_defer(n->loop, refuse, refused) < 0)
         abort();
 }
 
 void noded_look(struct noded *n, struct looker *looker, const struct look_fns *fns, void *arg)
 {
+    const char *hangs = fns->walks ? noded_look_hangs(n) : NULL;
     struct look *look;
     pthread_t thread;
 
     n->n_jobs++;
-    if (n->n_hung >= HUNG_MAX) {
-        begin_none(n, fns, arg);
+    if (hangs) {
+        begin_none(n, fns, arg, hangs);
         return;
     }
     look = mem_must_calloc(1, sizeof(*look));
@@ -146,8 +187,7 @@ void noded_look(struct noded *n, struct looker *looker, const struct look_fns *f
     if (thread_start("look", 0, run, look, &thread) < 0) {
         log_error(NULL, "no thread for a look at what is left behind");
         look_free(look);
-        (void)snprintf(n->hung_where, sizeof(n->hung_where), "no thread for it");
-        begin_none(n, fns, arg);
+        begin_none(n, fns, arg, "no thread for it");
         return;
     }
     (void)pthread_detach(thread);

@@ -38,6 +38,8 @@ struct look_fns {
     /* It hangs, where says at what. arg is the thread's until late. */
     void (*hung)(void *arg, const char *where);
     void (*late)(void *arg);
+    /* It goes to where files lie, or may: what can hang. While one hangs there no other begins, and hung is told of its place. */
+    bool walks;
 };
 
 /* A looker of its own; the caller's to free when no thread uses it. */
@@ -52,5 +54,9 @@ void noded_looker_ready(struct noded *n, struct looker *looker);
 
 /* Run it on a thread of its own, which uses that looker. fns is static. */
 void noded_look(struct noded *n, struct looker *looker, const struct look_fns *fns, void *arg);
+
+/* What a look at what lies around hangs at, as "files: /scratch: no answer for 60 s"; NULL = nothing. It lives until the loop
+ * goes on. */
+const char *noded_look_hangs(const struct noded *n);
 
 #endif

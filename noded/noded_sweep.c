@@ -206,6 +206,7 @@ struct sweeping {
     struct sweep_list list;
     struct sweep sweep;
     unsigned stages;
+    char unseen[SWEEP_DETAIL_MAX]; /* what lies around is not looked at, and why; "" = it is */
     void (*done)(struct noded *n, const struct verdicts *dirty);
 };
 
@@ -261,6 +262,8 @@ static void swept(int r, void *arg)
     bool stale = atomic_load(&s->looker->stale);
     bool unsure = stale || s->looker->map.unsure || atomic_load(&n->stopping);
 
+    if (*s->unseen)
+        sweep_found(&s->sweep, 0, REASON_SCAN_FAILED, "%s", s->unseen);
     for (size_t i = 0; i < s->n_uids; i++) {
         const struct state_epoch *e = &s->uids[i];
         const struct sweep_finding *f = sweep_verdict(&s->sweep, e->uid);
@@ -321,7 +324,20 @@ static bool is_wanted(const struct sweeping *s, uint32_t uid)
     return s->batch || (pool && pool->check == POOL_PASSED && !uid_list_has(&s->n->blocked, uid));
 }
 
-static const struct look_fns sweep_look = {sweep_work, swept, sweep_hung, sweep_late};
+static const struct look_fns sweep_look = {sweep_work, swept, sweep_hung, sweep_late,
+                                           .walks = true};
+static const struct look_fns running_look = {sweep_work, swept, sweep_hung, sweep_late};
+
+/* What runs is ended, whatever hangs. */
+static void look_begin(struct sweeping *s)
+{
+    const char *hangs = noded_look_hangs(s->n);
+
+    s->stages = hangs ? SWEEP_RUNNING : SWEEP_RUNNING | SWEEP_LYING;
+    if (hangs)
+        (void)snprintf(s->unseen, sizeof(s->unseen), "%s", hangs);
+    noded_look(s->n, s->looker, hangs ? &running_look : &sweep_look, s);
+}
 
 /* The answer about accounts: what somebody else has, or may have, is not touched. */
 static void asked(struct noded *n, bool failed, const struct verdicts *found, void *arg)
@@ -353,9 +369,8 @@ static void asked(struct noded *n, bool failed, const struct verdicts *found, vo
         return;
     }
     ids_set(s);
-    s->stages = SWEEP_RUNNING | SWEEP_LYING;
     atomic_store(&s->looker->stale, false); /* what has just been answered is left out */
-    noded_look(n, s->looker, &sweep_look, s);
+    look_begin(s);
 }
 
 static void ask(struct sweeping *s, const struct state_epoch *uids)

@@ -185,7 +185,7 @@ static void take(struct walk *w)
     w->list = (struct sweep_list){w->uids, taken};
 }
 
-static const struct look_fns walk_look = {work, looked, hung, late};
+static const struct look_fns walk_look = {work, looked, hung, late, .walks = true};
 
 void noded_walk_begin(struct noded *n, uint64_t nr)
 {

@@ -1116,6 +1116,31 @@ class NodedTest(unittest.TestCase):
         self.answers_again(fan)
         self.free(lease, 60)
 
+    def test_place_that_hangs_is_remembered(self):
+        """However often a sweep is tried again, and however many there are, no further thread is sent where one hangs; what
+        runs is ended meanwhile."""
+        root = self.own_file_system()
+        with open(self.noded.conf, "a") as f:
+            f.write("LocalRoots = %s\nLookLimit = 1s\n" % root)
+        self.begin()
+        lease = self.acquire()
+        fan = self.answers_nobody(root)
+        self.client.release(lease)
+        peer.until(lambda: self.member(lease).reason == "scan-failed", seconds=30, what="a dirty report")
+        later, end = [], time.monotonic() + 12
+        while time.monotonic() < end and len(later) < COUNT // 2:
+            later.append(self.acquire())
+            child = self.run_as(later[-1].uid, "sleep", "1000")
+            self.client.release(later[-1])
+            self.killed(child, seconds=30)
+            peer.until(lambda: self.member(later[-1]).reason == "scan-failed", seconds=30, what="another dirty report")
+            self.assertRegex(self.member(later[-1]).detail, "^files: %s: no answer for [0-9]+ s$" % re.escape(root))
+        # Those that were on their way: of sweeps, and of walks.
+        self.assertLess(self.noded.said().count("is given up"), 3)
+        self.answers_again(fan)
+        for one in [lease, *later]:
+            self.free(one, 60)
+
     def test_look_that_hangs_is_given_up_and_holds_up_nothing_else(self):
         root = self.own_file_system()
         with open(self.noded.conf, "a") as f:
