@@ -391,6 +391,7 @@ static void stop(struct noded *n)
     accounts_free(n->overlap.accounts);
     n->accounts = n->overlap.accounts = NULL;
     noded_enroll_cancel(n);
+    noded_sweep_halt(n);
     noded_deferred_stop(n);
     if (n->session)
         session_close(n->session, session_closed, n);

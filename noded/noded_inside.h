@@ -310,6 +310,8 @@ void noded_left_settle(struct noded *n, int64_t now_ms);
 /* ---- noded_sweep.c ---- */
 
 int noded_sweep_start(struct noded *n);
+/* noded ends: looks that are under way need not be gone through with. */
+void noded_sweep_halt(struct noded *n);
 void noded_sweep_stop(struct noded *n);
 /* Where cgroup2 is mounted: the first that the mount table names. 0; -ENOENT; -errno. */
 int noded_cgroup_find(char *ret, size_t size);

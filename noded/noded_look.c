@@ -115,6 +115,7 @@ static void give_up(struct look *look)
     log_error(NULL, "a look at what is left behind stands still and is given up: %s", look->where);
     look->given_up = true;
     atomic_store(&look->looker->given_up, true);
+    sweep_progress_stop(&look->looker->progress);
     LIST_INSERT_HEAD(&n->hung, look, link);
     n->n_hung++;
     noded_looker_replace(n, look->looker);

@@ -176,6 +176,13 @@ int noded_sweep_start(struct noded *n)
     return 0;
 }
 
+void noded_sweep_halt(struct noded *n)
+{
+    sweep_progress_stop(&n->sweeper->progress);
+    sweep_progress_stop(&n->guarder->progress);
+    sweep_progress_stop(&n->walker->progress);
+}
+
 void noded_sweep_stop(struct noded *n)
 {
     looker_free(n->sweeper);

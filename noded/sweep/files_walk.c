@@ -210,8 +210,8 @@ static void walk_folder(struct file_walk *w, int fd, int depth)
         w->here = -1;
         return;
     }
-    while ((n = getdents64(fd, entries, ENTRIES_LEN)) > 0) {
-        for (ssize_t at = 0; at < n;) {
+    while (!sweep_stopped(w->sweep) && (n = getdents64(fd, entries, ENTRIES_LEN)) > 0) {
+        for (ssize_t at = 0; at < n && !sweep_stopped(w->sweep);) {
             struct dirent64 *entry = (struct dirent64 *)(void *)(entries + at);
             at += entry->d_reclen;
             if (!is_dots(entry->d_name) && entry_look(w, fd, entry->d_name))
@@ -247,8 +247,9 @@ static bool deep_next(struct deep *d, char name[NAME_MAX + 1])
 {
     ssize_t n = lseek(d->fd, d->mark.next, SEEK_SET) < 0 ? -1 : 1;
 
-    while (n > 0 && (n = getdents64(d->fd, d->entries, sizeof(d->entries))) > 0) {
-        for (ssize_t at = 0; at < n;) {
+    while (n > 0 && !sweep_stopped(d->w->sweep) &&
+           (n = getdents64(d->fd, d->entries, sizeof(d->entries))) > 0) {
+        for (ssize_t at = 0; at < n && !sweep_stopped(d->w->sweep);) {
             struct dirent64 *entry = (struct dirent64 *)(void *)(d->entries + at);
             at += entry->d_reclen;
             d->mark.next = entry->d_off;

@@ -201,7 +201,7 @@ static void descriptors_look(struct open_walk *w, const char *path)
     auto_closedir DIR *dir = folder_open(w, path);
     struct dirent *entry;
 
-    while (dir && (entry = readdir(dir)))
+    while (dir && !sweep_stopped(w->sweep) && (entry = readdir(dir)))
         if (*entry->d_name != '.') {
             sweep_step(w->sweep);
             target_look(w, dirfd(dir), entry->d_name);

@@ -123,9 +123,15 @@ void sweep_unkillable(struct sweep *s, uint32_t uid, int pid)
 void sweep_progress_init(struct sweep_progress *progress)
 {
     atomic_init(&progress->steps, 0);
+    atomic_init(&progress->stop, false);
     (void)pthread_mutex_init(&progress->lock, NULL);
     progress->kind = NULL;
     progress->at[0] = '\0';
+}
+
+void sweep_progress_stop(struct sweep_progress *progress)
+{
+    atomic_store(&progress->stop, true);
 }
 
 void sweep_progress_where(struct sweep_progress *progress, char *ret, size_t size)
@@ -172,7 +178,7 @@ static void round_run(struct sweep *s, unsigned stage)
     s->n_removed_before = s->n_removed;
     s->n_found_before = s->n_findings;
     for (size_t i = 0; i < n_sweep_kinds; i++) {
-        if (!(sweep_kinds[i].stage & stage))
+        if (!(sweep_kinds[i].stage & stage) || sweep_stopped(s))
             continue;
         progress_set(s, sweep_kinds[i].name, "");
         sweep_kinds[i].run(s);
@@ -219,7 +225,7 @@ static bool runs_again(struct sweep *s)
 
 /* Processes make files and may come out of nowhere while files are walked, so the last look is at what runs: only if that
  * finds nothing does the whole stand as of one time. */
-void sweep_run(struct sweep *s, unsigned stages)
+static void stages_run(struct sweep *s, unsigned stages)
 {
     if (stages & SWEEP_SLICES)
         round_run(s, SWEEP_SLICES);
@@ -235,6 +241,13 @@ void sweep_run(struct sweep *s, unsigned stages)
         if (!s->remove || !(stages & SWEEP_RUNNING) || !runs_again(s))
             break;
     }
+}
+
+void sweep_run(struct sweep *s, unsigned stages)
+{
+    stages_run(s, stages);
+    if (sweep_stopped(s))
+        sweep_found(s, 0, REASON_SCAN_FAILED, "it was stopped before its end");
 }
 
 void sweep_done(struct sweep *s)

@@ -79,12 +79,16 @@ enum sweep_stages {
 /* How far runs are, for who watches from another thread: a look into the kernel may hang. */
 struct sweep_progress {
     atomic_uint_fast64_t steps; /* grows as long as it goes on */
+    atomic_bool stop;           /* from outside: it is to end soon, and is worth nothing */
     pthread_mutex_t lock;       /* of what follows */
     const char *kind;           /* static; NULL = none runs */
     char at[SWEEP_DETAIL_MAX];
 };
 
 void sweep_progress_init(struct sweep_progress *progress);
+/* Nobody waits for it any more: what it walks through is not walked through to its end. ids.has must wish for nothing from then on.
+ * A stopped run has found that it could not look. Any thread. */
+void sweep_progress_stop(struct sweep_progress *progress);
 /* "files: /mnt/scratch". Any thread. */
 void sweep_progress_where(struct sweep_progress *progress, char *ret, size_t size);
 
@@ -144,6 +148,10 @@ static inline void sweep_step(struct sweep *sweep)
 {
     if (sweep->progress)
         atomic_fetch_add_explicit(&sweep->progress->steps, 1, memory_order_relaxed);
+}
+static inline bool sweep_stopped(const struct sweep *sweep)
+{
+    return sweep->progress && atomic_load_explicit(&sweep->progress->stop, memory_order_relaxed);
 }
 /* Something has been removed. */
 void sweep_removed(struct sweep *sweep);

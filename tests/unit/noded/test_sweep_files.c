@@ -405,6 +405,41 @@ static void files_ten_thousand_are_removed(void **state)
     assert_int_equal(rmdir(fixture_in(f, "many")), 0);
 }
 
+static struct sweep_progress stopping;
+
+/* The tenth of them is where it is told to stop. */
+static bool stops_has(uint32_t id, void *arg)
+{
+    if (++n_asked == 10)
+        sweep_progress_stop(&stopping);
+    return false;
+}
+
+/* Nobody waits for it any more: it hung, or noded ends. */
+static void files_walk_that_is_stopped_ends(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    const struct sweep_finding *finding;
+    char name[64];
+
+    for (int i = 0; i < 2000; i++) {
+        (void)snprintf(name, sizeof(name), "%d", i / 1000);
+        if (i % 1000 == 0)
+            fixture_folder(fixture_in(f, name), 0, 0, 01777);
+        (void)snprintf(name, sizeof(name), "%d/%d", i / 1000, i);
+        fixture_file(fixture_in(f, name), f->uids[0], f->uids[0], 0600);
+    }
+    sweep_progress_init(&stopping);
+    f->sweep.progress = &stopping;
+    f->sweep.ids.has = stops_has;
+    n_asked = 0;
+    sweep_it(f);
+    assert_true(n_asked < 20);
+    finding = sweep_verdict(&f->sweep, f->uids[0]);
+    assert_non_null(finding);
+    assert_int_equal(finding->reason, REASON_SCAN_FAILED);
+}
+
 /* depth folders one in the other, by chdir: the path is longer than any path may be. */
 static void deep(const char *at, int depth, uint32_t uid, uint32_t gid, uint32_t file_uid)
 {
@@ -969,6 +1004,7 @@ int main(void)
         SWEEP_TEST(files_with_flags_are_removed),
         SWEEP_TEST(files_below_an_administrators_flag_are_dirty),
         SWEEP_TEST(files_ten_thousand_are_removed),
+        SWEEP_TEST(files_walk_that_is_stopped_ends),
         SWEEP_TEST(files_of_great_depth_are_removed),
         SWEEP_TEST(files_below_deep_folders_of_others_are_removed),
         SWEEP_TEST(folders_in_deep_folders_of_others_are_removed),
