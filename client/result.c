@@ -299,5 +299,6 @@ void result_node(const Xce__V1__Node *message, struct xce_node *ret)
         .connected = message->connected,
         .drained = message->drained,
         .rival = {rival->node, rival->machine_id, rival->boot_id, rival->heard_ms, rival->cloned},
+        .hangs = message->hangs,
     };
 }

@@ -78,7 +78,7 @@ const struct verb cmd_node_list = {
     .summary = "List the registered nodes",
     .more =
         "Columns: node state connected drained leases heard watermark session actor machine_id\n"
-        "boot_id hello_revision revision rival reason.",
+        "boot_id hello_revision revision rival hangs reason.",
     .options = options,
     .memory = sizeof(struct list_options),
     .stale = true,

@@ -97,6 +97,13 @@ static void say_rival(struct ctl *ctl, const struct xce_node *node)
                 same_machine ? ": its machine, or a copy of it" : "");
 }
 
+/* Nor must this: no uid becomes free there. */
+static void say_hangs(struct ctl *ctl, const struct xce_node *node)
+{
+    if (*node->hangs)
+        ctl_say(ctl, "%s: a look at what lies around hangs: %s", node->node, node->hangs);
+}
+
 static int print(struct result *result, bool many)
 {
     struct ctl *ctl = result->ctl;
@@ -107,8 +114,10 @@ static int print(struct result *result, bool many)
         return EXIT_OK;
     if (ctl->globals.json)
         return ctl_print_json(ctl, view_node_json(&result->nodes[0]));
-    for (size_t i = 0; i < result->n; i++)
+    for (size_t i = 0; i < result->n; i++) {
         say_rival(ctl, &result->nodes[i]);
+        say_hangs(ctl, &result->nodes[i]);
+    }
     return output_rows(ctl, &view_nodes, result->nodes, result->n);
 }
 

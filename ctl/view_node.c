@@ -94,6 +94,11 @@ CELL(rival)
         buf_addf(buf, " as node %s", rival->node);
 }
 
+CELL(hangs)
+{
+    buf_adds(buf, NODE->hangs);
+}
+
 static const struct output_column columns[] = {
     {"node", true, false, cell_node},
     {"state", true, false, cell_state},
@@ -109,6 +114,7 @@ static const struct output_column columns[] = {
     {"hello_revision", false, true, cell_hello_revision},
     {"revision", false, true, cell_revision},
     {"rival", false, false, cell_rival},
+    {"hangs", false, false, cell_hangs},
     {"reason", true, false, cell_reason},
 };
 
@@ -145,6 +151,7 @@ struct json *view_node_json(const struct xce_node *node)
     json_set_u64(object, "watermark", node->watermark);
     json_set_u64(object, "hello_revision", node->hello_revision);
     json_set_u64(object, "revision", node->revision);
+    json_set_string(object, "hangs", node->hangs);
     json_set(object, "rival", *node->rival.boot_id ? rival_json(&node->rival) : json_new_null());
     return object;
 }

@@ -193,6 +193,7 @@ static int op_welcome(const struct session_welcome *welcome, void *arg)
     n->had_session = true;
     n->blocked.n = 0;
     noded_left_session(n);
+    session_hangs(n->session, noded_look_hangs(n));
     state_session_begin(n->state, welcome->full);
     noded_deferred_session(n);
     guard_session(&n->guard);

@@ -64,6 +64,12 @@ const char *noded_look_hangs(const struct noded *n)
     return NULL;
 }
 
+/* No uid of this node becomes free meanwhile: leased can say why. */
+static void hangs_say(struct noded *n)
+{
+    session_hangs(n->session, noded_look_hangs(n));
+}
+
 /* What waits for it goes on at once, if it was the last one. */
 static void answers_again(struct look *look)
 {
@@ -72,6 +78,7 @@ static void answers_again(struct look *look)
     if (look->answers)
         return;
     look->answers = true;
+    hangs_say(n);
     if (noded_look_hangs(n))
         return;
     guard_walk_want(&n->guard);
@@ -118,6 +125,7 @@ static void give_up(struct look *look)
     sweep_progress_stop(&look->looker->progress);
     LIST_INSERT_HEAD(&n->hung, look, link);
     n->n_hung++;
+    hangs_say(n);
     noded_looker_replace(n, look->looker);
     noded_offload_done(n);
     look->fns->hung(look->arg, look->where);

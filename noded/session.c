@@ -66,7 +66,8 @@ struct session {
     uint64_t seq, acked;
     int64_t sent_ms[HEARTBEATS_KEPT];
     uint64_t watermark;
-    bool watermark_new;
+    char hangs[DETAIL_MAX];
+    bool beat_wanted; /* it would say something new */
 
     struct row members, blocks, pools, releases;
     struct row dry;                  /* whole messages, as struct packed */
@@ -113,7 +114,7 @@ static void rows_forget(struct session *s)
     row_done(&s->releases);
     free(mem_take(s->overlap));
     free(mem_take(s->epochs));
-    s->watermark_new = false;
+    s->beat_wanted = false;
 }
 
 /* ---- ends and beginnings ---- */
@@ -229,10 +230,11 @@ static void heartbeat_send(struct session *s)
 
     heartbeat.seq = ++s->seq;
     heartbeat.watermark = heartbeat.pass_began = s->watermark;
+    heartbeat.hangs = (ProtobufCBinaryData){strlen(s->hangs), (uint8_t *)s->hangs};
     up.body_case = XCE__V1__SESSION_UP__BODY_HEARTBEAT;
     up.heartbeat = &heartbeat;
     s->sent_ms[s->seq % HEARTBEATS_KEPT] = loop_now_fresh_ms();
-    s->watermark_new = false;
+    s->beat_wanted = false;
     (void)up_send(s, &up);
 }
 
@@ -329,7 +331,7 @@ static void flush(void *arg)
         overlap_send(s);
     while (!s->blocked && s->dry.n)
         dry_send(s);
-    if (!s->blocked && s->watermark_new)
+    if (!s->blocked && s->beat_wanted)
         heartbeat_send(s);
     if (s->members.n > WAITING_MAX)
         end_because(s, "it does not take our reports");
@@ -672,8 +674,24 @@ void session_watermark(struct session *s, uint64_t revision)
     if (!s || !s->welcomed || revision <= s->watermark)
         return;
     s->watermark = revision;
-    s->watermark_new = true;
+    s->beat_wanted = true;
     loop_soon_start(s->flush);
+}
+
+void session_hangs(struct session *s, const char *where)
+{
+    char text[DETAIL_MAX] = "";
+
+    if (!s)
+        return;
+    if (where)
+        (void)text_escape(where, strlen(where), text, sizeof(text));
+    if (strcmp(text, s->hangs) == 0)
+        return;
+    memcpy(s->hangs, text, sizeof(text));
+    s->beat_wanted = true;
+    if (s->welcomed)
+        loop_soon_start(s->flush);
 }
 
 static ProtobufCBinaryData bytes_of(const char *text)

@@ -116,6 +116,9 @@ struct session_remnant {
 };
 void session_dry(struct session *session, uint64_t question, const struct session_remnant *remnants,
                  size_t n, uint32_t left_out);
+/* What a look hangs at now; copied. NULL = nothing. It goes with each heartbeat, and with one at once when it is another. It may be
+ * said outside of a session, and holds for those to come. */
+void session_hangs(struct session *session, const char *where);
 /* A pass that began when everything up to revision was in the map found nothing. */
 void session_watermark(struct session *session, uint64_t revision);
 

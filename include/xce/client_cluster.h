@@ -168,6 +168,7 @@ struct xce_node {
     bool connected;
     bool drained; /* draining and no lease left on it */
     struct xce_node_rival rival;
+    const char *hangs; /* what a look hangs at there, kind and place; "" = nothing */
 };
 
 struct xce_nodes {

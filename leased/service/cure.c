@@ -39,13 +39,16 @@ const char *cure_unproved(const struct fsm_member *member, char ret[static CURE_
                name, name, name);
 }
 
-const char *cure_unseen(const struct fsm_node *node, char ret[static CURE_MAX])
+const char *cure_unseen(const struct fsm_node *node, bool hangs, char ret[static CURE_MAX])
 {
     if (node->cloned)
         return SAY(CLONED, node->name, node->name);
     if (node->state == NODE_LOST)
         return SAY("bring %s back, or swear that it is off: leasectl node fence %s", node->name,
                    node->name);
+    if (hangs)
+        return SAY("%s says it by itself when what hangs there answers: mend that, or reboot %s",
+                   node->name, node->name);
     return SAY("%s says it by itself when it has looked; at once: leasectl node sweep %s",
                node->name, node->name);
 }

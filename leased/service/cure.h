@@ -11,8 +11,8 @@ const char *cure_late(const struct fsm_lease *lease, const struct fsm_member *me
                       char ret[static CURE_MAX]);
 /* A member that has not proved it clean. */
 const char *cure_unproved(const struct fsm_member *member, char ret[static CURE_MAX]);
-/* A node that has not passed over the range, or is waited for since a backup was restored. */
-const char *cure_unseen(const struct fsm_node *node, char ret[static CURE_MAX]);
+/* A node that has not passed over the range, or is waited for since a backup was restored. hangs: a look there does. */
+const char *cure_unseen(const struct fsm_node *node, bool hangs, char ret[static CURE_MAX]);
 /* A uid that no lease holds; blocked NULL = nobody knows why. */
 const char *cure_blocked(const struct fsm *fsm, const struct fsm_pool *pool, uint32_t uid,
                          const struct fsm_blocked *blocked, char ret[static CURE_MAX]);

@@ -10,6 +10,7 @@
 #include "leased/service/cure.h"
 #include "leased/service/find.h"
 #include "leased/service/internal.h"
+#include "leased/service/ticker.h"
 #include "leased/watch/lease_proto.h"
 
 #define ARENA_MAX (8u << 20)
@@ -118,18 +119,22 @@ static void explain_witnesses(struct explanation *explanation)
     const struct fsm_node *node = NULL;
 
     while ((node = fsm_node_next(fsm, node))) {
+        const char *hangs = ticker_hangs(explanation->service->ticker, node->name);
         char cure[CURE_MAX];
         Xce__V1__Waiting *wait;
 
         if (!fsm_lease_waits_for(fsm, explanation->lease, node))
             continue;
         wait = wait_for(explanation, say(explanation, "witness %s", node->name),
-                        node_word(node->state), say(explanation, "%s", cure_unseen(node, cure)));
+                        node_word(node->state),
+                        say(explanation, "%s", cure_unseen(node, *hangs, cure)));
         if (!wait)
             return;
         wait->detail = say(explanation,
-                           "its pass of the range covers revision %" PRIu64 ", needed is %" PRIu64,
-                           node->watermark, explanation->lease->retired_revision);
+                           "its pass of the range covers revision %" PRIu64 ", needed is %" PRIu64
+                           "%s%s",
+                           node->watermark, explanation->lease->retired_revision,
+                           *hangs ? "; scan-failed: " : "", hangs);
     }
 }
 
@@ -147,16 +152,19 @@ static void explain_restored(struct explanation *explanation)
         return;
     while ((node = fsm_node_next(fsm, node))) {
         const char *what = fsm_node_awaited(fsm, node);
+        const char *hangs = ticker_hangs(explanation->service->ticker, node->name);
         char cure[CURE_MAX];
 
         if (!what)
             continue;
         any = true;
         wait = wait_for(explanation, say(explanation, "node %s", node->name),
-                        node_word(node->state), say(explanation, "%s", cure_unseen(node, cure)));
+                        node_word(node->state),
+                        say(explanation, "%s", cure_unseen(node, *hangs, cure)));
         if (!wait)
             return;
-        wait->detail = say(explanation, "since a backup was restored: %s", what);
+        wait->detail = say(explanation, "since a backup was restored: %s%s%s", what,
+                           *hangs ? "; scan-failed: " : "", hangs);
         wait->since_ms = restored.wall_ms;
     }
     wait = wait_for(explanation, (char *)"administrator", "pending",

@@ -302,7 +302,7 @@ static void greet(struct session *session, const struct fsm_outcome *outcome)
     session->epochs_asked = fsm_wants_epochs(
         service_fsm(session->service), fsm_node(service_fsm(session->service), session->node));
     supersede(session);
-    ticker_heard(session->service->ticker, session->node, session->number, 0);
+    ticker_heard(session->service->ticker, session->node, session->number, 0, "");
     r = subscribe(session, &full);
     if (r < 0) {
         finish(session, r, NULL);
@@ -487,8 +487,17 @@ static void said_report(struct session *session, const Xce__V1__Report *report)
 
 static void said_heartbeat(struct session *session, const Xce__V1__Heartbeat *beat)
 {
+    struct err err = {{0}};
+
+    if (text_require("hangs", beat->hangs.data, beat->hangs.len, TICKER_HANGS_MAX, &err) < 0) {
+        finish(session, -EINVAL, err.text);
+        return;
+    }
     session->beat.node = session->node;
     session->beat.session = session->number;
+    if (beat->hangs.len)
+        memcpy(session->beat.hangs, beat->hangs.data, beat->hangs.len);
+    session->beat.hangs[beat->hangs.len] = '\0';
     session->beat.watermark = beat->watermark;
     session->beat.seq = beat->seq;
     tell_beat(session->service->tell, &session->beat);
@@ -660,6 +669,7 @@ void session_fill(const struct service *service, const char *node, Xce__V1__Node
 {
     ret->connected = ticker_connected(service->ticker, node);
     ret->heard_ms = ticker_heard_wall_ms(service->ticker, node);
+    ret->hangs = (char *)(uintptr_t)ticker_hangs(service->ticker, node);
 }
 
 void session_sweep(struct service *service, const char *node, const ProtobufCBinaryData *reason,

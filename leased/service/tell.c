@@ -71,13 +71,23 @@ static void say(struct service *service, const Xce__V1__Told *told, engine_ready
     free(bytes);
 }
 
-static void fill(Xce__V1__Heard *ret, const char *node, uint64_t session, uint64_t watermark)
+static ProtobufCBinaryData text_of(const char *text)
+{
+    return (ProtobufCBinaryData){strlen(text), (uint8_t *)(uintptr_t)text};
+}
+
+static void fill(Xce__V1__Heard *ret, const char *node, uint64_t session)
 {
     xce__v1__heard__init(ret);
-    ret->node.data = (uint8_t *)(uintptr_t)node;
-    ret->node.len = strlen(node);
+    ret->node = text_of(node);
     ret->session = session;
-    ret->watermark = watermark;
+}
+
+static void fill_beat(Xce__V1__Heard *ret, const struct beat *beat)
+{
+    fill(ret, beat->node, beat->session);
+    ret->watermark = beat->watermark;
+    ret->hangs = text_of(beat->hangs);
 }
 
 static void begin_round(struct tell *tell);
@@ -135,10 +145,10 @@ static void begin_round(struct tell *tell)
         pointers[i] = &items[i];
     told.heard = pointers;
     TAILQ_FOREACH(beat, &tell->now, link)
-    fill(pointers[told.n_heard++], beat->node, beat->session, beat->watermark);
+    fill_beat(pointers[told.n_heard++], beat);
     told.gone = pointers + told.n_heard;
     for (const struct gone *gone = tell->gone; told.n_gone < n_gone; gone++)
-        fill(told.gone[told.n_gone++], gone->node, gone->session, 0);
+        fill(told.gone[told.n_gone++], gone->node, gone->session);
     tell->under_way = true;
     say(tell->service, &told, confirmed, tell);
     if (n_gone > 0) {
@@ -236,13 +246,23 @@ static bool name_of(const ProtobufCBinaryData *bytes, char ret[static TEXT_NODE_
     return true;
 }
 
+static void hear_beat(struct service *service, const Xce__V1__Heard *heard)
+{
+    char node[TEXT_NODE_MAX + 1], hangs[TICKER_HANGS_MAX + 1] = "";
+
+    if (!name_of(&heard->node, node) || heard->hangs.len > TICKER_HANGS_MAX)
+        return;
+    if (heard->hangs.len)
+        memcpy(hangs, heard->hangs.data, heard->hangs.len);
+    ticker_heard(service->ticker, node, heard->session, heard->watermark, hangs);
+}
+
 static void hear(struct service *service, const Xce__V1__Told *told)
 {
     char node[TEXT_NODE_MAX + 1];
 
     for (size_t i = 0; i < told->n_heard; i++)
-        if (name_of(&told->heard[i]->node, node))
-            ticker_heard(service->ticker, node, told->heard[i]->session, told->heard[i]->watermark);
+        hear_beat(service, told->heard[i]);
     for (size_t i = 0; i < told->n_gone; i++)
         if (name_of(&told->gone[i]->node, node))
             ticker_gone(service->ticker, node, told->gone[i]->session);

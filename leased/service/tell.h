@@ -10,6 +10,7 @@
 #include <sys/queue.h>
 
 #include "leased/service/service.h"
+#include "leased/service/ticker.h"
 #include "xce/v1/node.pb-c.h"
 
 struct tell;
@@ -20,6 +21,7 @@ struct beat {
     struct beat_list *on;
     const char *node; /* the session's */
     uint64_t session, watermark, seq;
+    char hangs[TICKER_HANGS_MAX + 1];
 };
 TAILQ_HEAD(beat_list, beat);
 
@@ -27,7 +29,7 @@ TAILQ_HEAD(beat_list, beat);
 int tell_new(struct service *service, void (*ack)(struct beat *beat), struct tell **ret);
 void tell_free(struct tell *tell);
 
-/* node, session, watermark and seq are set. A beat of the same session that still waits is replaced. */
+/* node, session, watermark, seq and hangs are set. A beat of the same session that still waits is replaced. */
 void tell_beat(struct tell *tell, struct beat *beat);
 /* The session ends: it is not answered any more, and the others hear that the node has hung up. */
 void tell_gone(struct tell *tell, struct beat *beat);

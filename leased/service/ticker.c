@@ -1,6 +1,7 @@
 #include "leased/service/ticker.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <uthash.h>
@@ -24,6 +25,7 @@ struct voice {
     char node[TEXT_NODE_MAX + 1];
     int64_t heard_ms, heard_wall_ms;
     uint64_t session, watermark;
+    char hangs[TICKER_HANGS_MAX + 1];
     bool connected;
     bool unsaid;      /* the watermark is not in the log yet */
     bool pronounced;  /* lost, or heard again, has been proposed and not been applied yet */
@@ -109,8 +111,17 @@ void ticker_gone(struct ticker *ticker, const char *node, uint64_t session)
 {
     struct voice *voice = find(ticker, node);
 
-    if (voice && voice->session == session)
-        voice->connected = false;
+    if (!voice || voice->session != session)
+        return;
+    voice->connected = false;
+    voice->hangs[0] = '\0';
+}
+
+const char *ticker_hangs(const struct ticker *ticker, const char *node)
+{
+    const struct voice *voice = find(ticker, node);
+
+    return voice ? voice->hangs : "";
 }
 
 static void propose_grace(struct ticker *ticker)
@@ -202,7 +213,8 @@ static bool ends_unknown(const struct ticker *ticker, const struct voice *voice)
            node->session == voice->session && voice->watermark >= node->unknown_revision;
 }
 
-void ticker_heard(struct ticker *ticker, const char *node, uint64_t session, uint64_t watermark)
+void ticker_heard(struct ticker *ticker, const char *node, uint64_t session, uint64_t watermark,
+                  const char *hangs)
 {
     struct voice *voice = find_or_make(ticker, node);
 
@@ -218,6 +230,7 @@ void ticker_heard(struct ticker *ticker, const char *node, uint64_t session, uin
     voice->session = session;
     voice->watermark = watermark;
     voice->connected = true;
+    (void)snprintf(voice->hangs, sizeof voice->hangs, "%s", hangs);
     if (voice->unsaid && ends_unknown(ticker, voice))
         say_marks(ticker);
 }

@@ -19,13 +19,19 @@ void ticker_leading(struct ticker *ticker);
 /* Do what is due. */
 void ticker_elapse(struct ticker *ticker);
 
-/* A node spoke under a session, here or at another replica, and said its watermark. */
-void ticker_heard(struct ticker *ticker, const char *node, uint64_t session, uint64_t watermark);
+#define TICKER_HANGS_MAX 255
+/* A node spoke under a session, here or at another replica, and said its watermark, and at what a look hangs there ("" = at
+ * nothing; copied, and cut). */
+void ticker_heard(struct ticker *ticker, const char *node, uint64_t session, uint64_t watermark,
+                  const char *hangs);
 /* It has hung up. */
 void ticker_gone(struct ticker *ticker, const char *node, uint64_t session);
 
 /* Whether some replica has a session with the node now. */
 bool ticker_connected(const struct ticker *ticker, const char *node);
+
+/* What it said last of what hangs there; "" = nothing, or it has hung up. Lives until it says something else. */
+const char *ticker_hangs(const struct ticker *ticker, const char *node);
 
 /* Wall clock when this replica last heard, or heard of, the node; 0 = never. */
 int64_t ticker_heard_wall_ms(const struct ticker *ticker, const char *node);

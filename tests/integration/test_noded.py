@@ -114,9 +114,12 @@ class NodedTest(unittest.TestCase):
         self.client.create_pool(first=FIRST, count=COUNT, **settings)
         self.ready()
 
+    def node(self):
+        return self.client.node.Get(self.m["node"].NodeKey(node=b"n1"), timeout=10).node
+
     def is_ready(self):
         try:
-            node = self.client.node.Get(self.m["node"].NodeKey(node=b"n1"), timeout=10).node
+            node = self.node()
         except peer.grpc.RpcError:
             return False  # not there yet, or leased is not
         return node.state == self.m["node"].NODE_STATE_READY and node.connected
@@ -1113,8 +1116,16 @@ class NodedTest(unittest.TestCase):
             self.killed(self.run_as(FIRST + COUNT - 1, "sleep", "1000"), seconds=30)
         peer.until(lambda: "given up: files: %s" % root in self.noded.said(), seconds=30, what="a look to hang")
         self.assertEqual(self.lease(lease).state, state.LEASE_STATE_RETIRED)
+        # Whoever asks why is told.
+        hangs = "^files: %s: no answer for [0-9]+ s$" % re.escape(root)
+        peer.until(lambda: self.node().hangs, seconds=30, what="leased to hear of it")
+        self.assertRegex(self.node().hangs, hangs)
+        wait, = self.explain(lease).waits
+        self.assertRegex(wait.detail.partition("; scan-failed: ")[2], hangs)
+        self.assertIn("when what hangs there answers", wait.cure)
         self.answers_again(fan)
         self.free(lease, 60)
+        peer.until(lambda: not self.node().hangs, seconds=30, what="leased to hear that it answers")
 
     def test_place_that_hangs_is_remembered(self):
         """However often a sweep is tried again, and however many there are, no further thread is sent where one hangs; what
