@@ -279,7 +279,7 @@ static void looker_start(struct standby *s)
     struct looker *looker = &s->looker;
 
     looker->bus = bus_new("");
-    looker->units = (struct sweep_units){units_list, units_stop, s};
+    looker->units = (struct sweep_units){units_list, units_stop, NULL, s};
     looker->places = (struct sweep_places){
         .prefix = looker->prefix,
         .cgroup = *s->cgroup ? s->cgroup : NULL,

@@ -89,6 +89,13 @@ static int units_stop(const char *unit, int64_t wait_ms, void *arg)
     return bus_stop(looker->bus, unit, wait_ms);
 }
 
+static int units_loaded(const char *unit, void *arg)
+{
+    struct looker *looker = arg;
+
+    return bus_loaded(looker->bus, unit);
+}
+
 struct looker *looker_new(struct noded *n)
 {
     struct looker *looker = mem_must_calloc(1, sizeof(*looker));
@@ -97,7 +104,7 @@ struct looker *looker_new(struct noded *n)
     sweep_progress_init(&looker->progress);
     roots_take(looker);
     looker->bus = bus_new("");
-    looker->units = (struct sweep_units){units_list, units_stop, looker};
+    looker->units = (struct sweep_units){units_list, units_stop, units_loaded, looker};
     looker->map.path = n->map_path;
     looker->places = (struct sweep_places){
         .prefix = looker->prefix,

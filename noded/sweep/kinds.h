@@ -19,6 +19,7 @@ extern const struct sweep_kind sweep_kinds[];
 extern const size_t n_sweep_kinds;
 
 void sweep_slices(struct sweep *sweep);
+void sweep_slice_folders(struct sweep *sweep);
 void sweep_units(struct sweep *sweep);
 void sweep_uids(struct sweep *sweep);
 void sweep_processes(struct sweep *sweep);

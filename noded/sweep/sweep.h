@@ -45,6 +45,8 @@ struct sweep_units {
     int (*list)(sweep_unit_fn found, void *found_arg, void *arg);
     /* Stop it, cancel its job, wait until that is done, and forget its failure. 0; -errno. */
     int (*stop)(const char *unit, int64_t wait_ms, void *arg);
+    /* 1 the manager has it in mind, 0 not, -errno it does not say. NULL = nobody knows. */
+    int (*loaded)(const char *unit, void *arg);
     void *arg;
 };
 

@@ -459,6 +459,20 @@ int bus_units(struct bus *bus, uint32_t min, uint32_t max, bus_unit_fn found, vo
     return r < 0 ? r : 0;
 }
 
+int bus_loaded(struct bus *bus, const char *unit)
+{
+    auto_free char *path = NULL;
+    int r = bus_connect(bus);
+
+    if (r == BUS_NO_MANAGER)
+        return 0;
+    if (r == 0)
+        r = unit_path(bus, unit, &path);
+    if (r < 0)
+        bus_disconnect(bus);
+    return r < 0 ? r : r == 0;
+}
+
 /* ---- stopping ---- */
 
 /* 0; 1 there is no such unit; -errno. */

@@ -30,6 +30,10 @@ typedef void (*bus_unit_fn)(uint32_t uid, const char *unit, bool failed, void *a
  * or group is in min..max. 0; BUS_NO_MANAGER; -errno could not look. */
 int bus_units(struct bus *bus, uint32_t min, uint32_t max, bus_unit_fn found, void *arg);
 
+/* Whether the manager has that unit in mind, running or not; without a manager nobody has. Nothing is loaded by asking.
+ * 1; 0; -errno. */
+int bus_loaded(struct bus *bus, const char *unit);
+
 /* Stop it at once: cancel its job, kill what it has, wait until it is down, forget its failure.
  * 0 also if there is no such unit; -ETIMEDOUT; -errno. */
 int bus_stop(struct bus *bus, const char *unit, int64_t wait_ms);

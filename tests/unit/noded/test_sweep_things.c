@@ -437,11 +437,24 @@ static void become_nothing(uint32_t uid)
 {
 }
 
+static int nothing_listed(sweep_unit_fn found, void *found_arg, void *arg)
+{
+    return 0;
+}
+
+/* The manager has this unit loaded, and no other. */
+static int one_loaded(const char *unit, void *arg)
+{
+    return strcmp(unit, arg) == 0;
+}
+
 static void slices_end_what_runs_below_them(void **state)
 {
     struct fixture *f = fixture_get(state);
     const char *mount = cgroup2_mount();
     char top[128], uid_slice[160], job[192], procs[256], number[16];
+    char none[] = "";
+    struct sweep_units units = {nothing_listed, NULL, one_loaded, none};
     pid_t pid;
     int fd;
 
@@ -464,11 +477,107 @@ static void slices_end_what_runs_below_them(void **state)
     (void)close(fd);
     f->places.cgroup = mount;
     f->places.slice = strrchr(top, '/') + 1;
+    f->places.units = &units;
+    sweep_run(&f->sweep, SWEEP_LYING); /* the folder of what runs stays, and ends nobody */
+    assert_true(fixture_alive(pid));
+    assert_true(fixture_exists(job));
     sweep_run(&f->sweep, SWEEP_SLICES);
     assert_int_equal(fixture_reap(pid), SIGKILL);
-    assert_int_equal(rmdir(job), 0);
-    assert_int_equal(rmdir(uid_slice), 0);
+    sweep_run(&f->sweep, SWEEP_LYING); /* of what no manager has in mind nothing stays */
+    assert_false(fixture_exists(uid_slice));
     assert_int_equal(rmdir(top), 0);
+}
+
+static int none_says(const char *unit, void *arg)
+{
+    (void)unit;
+    (void)arg;
+    return -ECONNREFUSED;
+}
+
+/* Below top: the folder of a uid's slice, and one in it. */
+static const char *slice_path(const struct fixture *f, uint32_t uid, const char *below)
+{
+    static char paths[8][192];
+    static size_t next;
+    char *path = paths[next++ % 8];
+
+    (void)snprintf(path, sizeof(paths[0]), "%s/top.slice/xce-%u.slice%s%s", f->dir, uid,
+                   *below ? "/" : "", below);
+    return path;
+}
+
+static const char *slice_named(const struct fixture *f, uint32_t uid, const char *rest)
+{
+    char name[64];
+
+    (void)snprintf(name, sizeof(name), "xce-%u%s", uid, rest);
+    return slice_path(f, uid, name);
+}
+
+static void slices_that_the_manager_has_forgotten_are_removed(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    const uint32_t uid = f->uids[0], other = f->uids[FIXTURE_UIDS - 1] + 1;
+    const char *const stay[] = {"-4.slice", "-5.slice", "-.slice", "-05.slice", "-6.slice.d", ""};
+    char loaded[64];
+    struct sweep_units units = {nothing_listed, NULL, none_says, loaded};
+
+    (void)snprintf(loaded, sizeof(loaded), "xce-%u-4.slice", uid);
+    assert_return_code(mkdir(fixture_in(f, "top.slice"), 0755), errno);
+    assert_return_code(mkdir(slice_path(f, uid, ""), 0755), errno);
+    assert_return_code(mkdir(slice_path(f, other, ""), 0755), errno);
+    assert_return_code(mkdir(slice_named(f, other, "-3.slice"), 0755), errno);
+    assert_return_code(mkdir(slice_named(f, uid, "-3.slice"), 0755), errno);
+    for (size_t i = 0; i < sizeof(stay) / sizeof(stay[0]); i++)
+        assert_return_code(mkdir(slice_named(f, uid, stay[i]), 0755), errno);
+    assert_return_code(mkdir(slice_path(f, uid, "run-u1.service"), 0755), errno);
+    fixture_file(slice_path(f, uid, "xce.slice"), 0, 0, 0600); /* no folder */
+    fixture_folder(slice_named(f, uid, "-3.slice/run-u1.service"), 0, 0, 0755);
+    fixture_folder(slice_named(f, uid, "-3.slice/run-u1.service/inner"), 0, 0, 0755);
+    fixture_folder(slice_named(f, uid, "-5.slice/busy"), 0, 0, 0755);
+    fixture_file(slice_named(f, uid, "-5.slice/busy/something"), 0, 0, 0600);
+    f->places.cgroup = f->dir;
+    f->places.slice = "top.slice";
+    f->places.units = &units;
+    /* Not as long as nobody says whether they are loaded, nor by who only looks. */
+    sweep_run(&f->sweep, SWEEP_LYING);
+    assert_true(fixture_exists(slice_named(f, uid, "-3.slice")));
+    units.loaded = one_loaded;
+    f->sweep.remove = false;
+    sweep_run(&f->sweep, SWEEP_LYING);
+    assert_true(fixture_exists(slice_named(f, uid, "-3.slice")));
+    f->sweep.remove = true;
+    sweep_run(&f->sweep, SWEEP_LYING);
+    assert_clean(f);
+    assert_false(fixture_exists(slice_named(f, uid, "-3.slice")));
+    for (size_t i = 0; i < sizeof(stay) / sizeof(stay[0]); i++)
+        assert_true(fixture_exists(slice_named(f, uid, stay[i])));
+    assert_true(fixture_exists(slice_path(f, uid, "run-u1.service")));
+    assert_true(fixture_exists(slice_named(f, other, "-3.slice")));
+}
+
+/* The uid's own slice goes when nothing is in it any more, unless the manager has it. */
+static void slices_of_a_uid_go_with_the_last_one_in_it(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    const uint32_t uid = f->uids[0];
+    char loaded[64];
+    struct sweep_units units = {nothing_listed, NULL, one_loaded, loaded};
+
+    f->places.cgroup = f->dir;
+    f->places.slice = "top.slice";
+    f->places.units = &units;
+    assert_return_code(mkdir(fixture_in(f, "top.slice"), 0755), errno);
+    for (int is_loaded = 1; is_loaded >= 0; is_loaded--) {
+        (void)snprintf(loaded, sizeof(loaded), "xce-%u.slice", is_loaded ? uid : 1);
+        (void)mkdir(slice_path(f, uid, ""), 0755);
+        assert_return_code(mkdir(slice_named(f, uid, "-3.slice"), 0755), errno);
+        sweep_run(&f->sweep, SWEEP_LYING);
+        assert_false(fixture_exists(slice_named(f, uid, "-3.slice")));
+        assert_int_equal(fixture_exists(slice_path(f, uid, "")), is_loaded);
+    }
+    assert_true(fixture_exists(fixture_in(f, "top.slice")));
 }
 
 /* ---- units, by a fake of the ops that the code takes anyway ---- */
@@ -512,7 +621,7 @@ static int manager_stop(const char *unit, int64_t wait_ms, void *arg)
 
 static struct sweep_units manager_units(struct manager *m)
 {
-    return (struct sweep_units){manager_list, manager_stop, m};
+    return (struct sweep_units){manager_list, manager_stop, NULL, m};
 }
 
 static void units_are_stopped(void **state)
@@ -629,6 +738,8 @@ int main(void)
         SWEEP_TEST(names_of_logins_may_be_numbers),
         SWEEP_TEST(members_of_groups_are_told_not_touched),
         SWEEP_TEST(slices_end_what_runs_below_them),
+        SWEEP_TEST(slices_that_the_manager_has_forgotten_are_removed),
+        SWEEP_TEST(slices_of_a_uid_go_with_the_last_one_in_it),
         SWEEP_TEST(units_are_stopped),
         SWEEP_TEST(clean_is_two_looks_in_a_row_that_found_nothing),
         SWEEP_TEST(units_that_have_failed_are_told_apart_and_reset),
