@@ -24,6 +24,8 @@
 #define UNIT           DESTINATION ".Unit"
 #define CALL_US        (10u * 1000000u)
 #define POLL_NS        5000000L
+#define AWAY_MS        1000 /* for a manager that is being executed anew: some 100 ms */
+#define AWAY_POLL_NS   20000000L
 #define KNOWN_MAX      4096
 #define IDS_MAX        8
 
@@ -46,8 +48,9 @@ struct bus {
     sd_bus *bus;
     char prefix[NAME_PREFIX_MAX + 1];
     struct known *known;
-    uint64_t loaded_us; /* the manager's last reload, as known is of */
-    unsigned turn;      /* counts the listings */
+    uint64_t loaded_us;    /* the manager's last reload, as known is of */
+    unsigned turn;         /* counts the listings */
+    int64_t away_until_ms; /* it is waited for until then; 0 = it answered last time */
 };
 
 /* One line of ListUnits that matters. Strings belong to the message. */
@@ -118,6 +121,24 @@ static int bus_connect(struct bus *bus)
         return r;
     }
     return 0;
+}
+
+/* While the manager is executed anew its socket is not there, or nobody listens, and who was connected is cut off. Whether to
+ * try again after that; it has waited for a moment then. Of one that stays away all further tries fail at once. */
+static bool bus_retry(struct bus *bus, int r)
+{
+    int64_t now_ms = clock_mono_ms();
+
+    if (r != -ENOENT && r != -ECONNREFUSED && r != -ECONNRESET && r != -ENOTCONN && r != -EPIPE) {
+        bus->away_until_ms = 0;
+        return false;
+    }
+    if (bus->away_until_ms == 0)
+        bus->away_until_ms = now_ms + AWAY_MS;
+    else if (now_ms >= bus->away_until_ms)
+        return false;
+    (void)nanosleep(&(struct timespec){.tv_nsec = AWAY_POLL_NS}, NULL);
+    return true;
 }
 
 /* A call whose reply or error belongs to the caller; the connection is dropped if it is the one that failed. */
@@ -441,7 +462,7 @@ static int units_look(struct bus *bus, sd_bus_message *reply, uint32_t min, uint
     return r;
 }
 
-int bus_units(struct bus *bus, uint32_t min, uint32_t max, bus_unit_fn found, void *arg)
+static int units_once(struct bus *bus, uint32_t min, uint32_t max, bus_unit_fn found, void *arg)
 {
     sd_bus_message *reply = NULL;
     int r = bus_connect(bus);
@@ -459,7 +480,17 @@ int bus_units(struct bus *bus, uint32_t min, uint32_t max, bus_unit_fn found, vo
     return r < 0 ? r : 0;
 }
 
-int bus_loaded(struct bus *bus, const char *unit)
+int bus_units(struct bus *bus, uint32_t min, uint32_t max, bus_unit_fn found, void *arg)
+{
+    int r;
+
+    do
+        r = units_once(bus, min, max, found, arg);
+    while (bus_retry(bus, r));
+    return r;
+}
+
+static int loaded_once(struct bus *bus, const char *unit)
 {
     auto_free char *path = NULL;
     int r = bus_connect(bus);
@@ -471,6 +502,16 @@ int bus_loaded(struct bus *bus, const char *unit)
     if (r < 0)
         bus_disconnect(bus);
     return r < 0 ? r : r == 0;
+}
+
+int bus_loaded(struct bus *bus, const char *unit)
+{
+    int r;
+
+    do
+        r = loaded_once(bus, unit);
+    while (bus_retry(bus, r));
+    return r;
 }
 
 /* ---- stopping ---- */
@@ -537,7 +578,7 @@ static int down_although(struct bus *bus, const char *unit, int refused, bool *r
     return r == 0 ? refused : r < 0 ? r : 0;
 }
 
-int bus_stop(struct bus *bus, const char *unit, int64_t wait_ms)
+static int stop_once(struct bus *bus, const char *unit, int64_t wait_ms)
 {
     bool failed = false;
     int r = bus_connect(bus), refused;
@@ -558,4 +599,14 @@ int bus_stop(struct bus *bus, const char *unit, int64_t wait_ms)
     if (r == 0 && failed)
         r = manager_call(bus, "ResetFailedUnit", "s", unit, NULL, 0);
     return r < 0 ? r : 0;
+}
+
+int bus_stop(struct bus *bus, const char *unit, int64_t wait_ms)
+{
+    int r;
+
+    do
+        r = stop_once(bus, unit, wait_ms);
+    while (bus_retry(bus, r));
+    return r;
 }

@@ -1,7 +1,8 @@
 /* The service manager: home of sd-bus. Which units run, or will run, as which user, and stopping them.
  *
  * Speaks to PID 1 over its private socket, as systemctl does, so that a restart of dbus is nobody's matter here. Without
- * systemd as PID 1 there is nothing to find (BUS_NO_MANAGER); a manager that does not answer is an error, never "nothing".
+ * systemd as PID 1 there is nothing to find (BUS_NO_MANAGER); a manager that does not answer is an error, never "nothing". One
+ * that is gone while it is executed anew (daemon-reexec) is waited for, for a second.
  * Blocks, each call with a limit. One thread at a time per object; make one per thread. */
 #ifndef XCE_NODED_UNIT_BUS_H
 #define XCE_NODED_UNIT_BUS_H
@@ -26,8 +27,8 @@ void bus_prefix(struct bus *bus, const char *prefix);
  * failed: it runs nothing and will not by itself, its failure is only remembered. */
 typedef void (*bus_unit_fn)(uint32_t uid, const char *unit, bool failed, void *arg);
 
-/* Call found for each unit that is running, has a job, waits to trigger, or has failed and still lies around, whose user
- * or group is in min..max. 0; BUS_NO_MANAGER; -errno could not look. */
+/* Call found, at least once, for each unit that is running, has a job, waits to trigger, or has failed and still lies
+ * around, whose user or group is in min..max. 0; BUS_NO_MANAGER; -errno could not look. */
 int bus_units(struct bus *bus, uint32_t min, uint32_t max, bus_unit_fn found, void *arg);
 
 /* Whether the manager has that unit in mind, running or not; without a manager nobody has. Nothing is loaded by asking.

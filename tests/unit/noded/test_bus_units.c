@@ -35,6 +35,8 @@ struct manager {
     bool listed;
     char load[16], user[16];
     unsigned n_users; /* how often it was asked for the user */
+    unsigned
+        leave_at; /* it goes away instead of an answer to that call from now on, and is there again; 0 = no */
 };
 
 static struct manager *manager;
@@ -80,8 +82,11 @@ static int property_answer(sd_bus_message *call)
 
 static int call_answer(sd_bus_message *call, void *arg, sd_bus_error *error)
 {
-    (void)arg;
     (void)error;
+    if (manager->leave_at && --manager->leave_at == 0) {
+        *(bool *)arg = true;
+        return 1;
+    }
     if (sd_bus_message_is_method_call(call, NULL, "ListUnits"))
         return units_answer(call);
     if (sd_bus_message_is_method_call(call, NULL, "Get"))
@@ -89,25 +94,32 @@ static int call_answer(sd_bus_message *call, void *arg, sd_bus_error *error)
     return 0;
 }
 
-static void manager_run(int listen_fd)
+/* One connection, until either end has enough of it. */
+static void manager_serve(int listen_fd)
 {
     sd_bus *bus = NULL;
+    bool leaves = false;
     int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
     CHECK(fd >= 0 && sd_bus_new(&bus) >= 0 && sd_bus_set_fd(bus, fd, fd) >= 0);
     CHECK(sd_bus_set_server(
               bus, 1,
               SD_ID128_MAKE(01, 02, 03, 04, 05, 06, 07, 08, 09, 0a, 0b, 0c, 0d, 0e, 0f, 10)) >= 0);
-    CHECK(sd_bus_add_filter(bus, NULL, call_answer, NULL) >= 0 && sd_bus_start(bus) >= 0);
-    while (sd_bus_process(bus, NULL) >= 0 && sd_bus_wait(bus, UINT64_MAX) >= 0)
-        ;
-    _exit(0);
+    CHECK(sd_bus_add_filter(bus, NULL, call_answer, &leaves) >= 0 && sd_bus_start(bus) >= 0);
+    while (!leaves) {
+        int r = sd_bus_process(bus, NULL);
+        if (r < 0 || (r == 0 && sd_bus_wait(bus, UINT64_MAX) < 0))
+            break;
+    }
+    sd_bus_close(bus);
+    sd_bus_unref(bus);
 }
 
 static void manager_start(void)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = "/run/systemd/private"};
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    pid_t parent = getpid();
 
     CHECK(unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0);
     CHECK(mount("tmpfs", "/run", "tmpfs", 0, "mode=0755") == 0);
@@ -117,7 +129,9 @@ static void manager_start(void)
     CHECK(listen(fd, 1) == 0);
     if (fork() == 0) {
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-        manager_run(fd);
+        CHECK(getppid() == parent);
+        for (;;)
+            manager_serve(fd);
     }
     (void)close(fd);
 }
@@ -237,6 +251,48 @@ static void bus_units_that_become_transient_are_forgotten(void **state)
     with_manager(transient_is_asked_about_again);
 }
 
+/* It is executed anew, at any moment of a look. */
+static void who_goes_away_is_waited_for(struct bus *bus)
+{
+    says("not-found", UID_TEXT); /* asked about each time */
+    for (unsigned at = 1; at <= 5; at++) {
+        manager->leave_at = at;
+        CHECK(is_found(bus));
+        CHECK(manager->leave_at == 0);
+    }
+    manager->leave_at = 1;
+    CHECK(bus_loaded(bus, SERVICE) == 0 && manager->leave_at == 0);
+    manager->leave_at = 1;
+    CHECK(bus_stop(bus, SERVICE, 1000) == 0 && manager->leave_at == 0);
+}
+
+static void bus_units_are_asked_for_again_when_the_manager_is_executed_anew(void **state)
+{
+    (void)state;
+    with_manager(who_goes_away_is_waited_for);
+}
+
+/* Whether nobody listens, or nobody has made the socket yet. */
+static void who_stays_away_is_an_error(struct bus *bus)
+{
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    struct sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = "/run/systemd/private"};
+    unsigned n = 0;
+
+    CHECK(unlink(address.sun_path) == 0);
+    CHECK(bus_units(bus, UID, UID, unit_count, &n) == -ENOENT);
+    CHECK(fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0);
+    CHECK(bus_units(bus, UID, UID, unit_count, &n) == -ECONNREFUSED);
+    CHECK(bus_loaded(bus, SERVICE) == -ECONNREFUSED && n == 0);
+    (void)close(fd);
+}
+
+static void bus_units_of_a_manager_that_stays_away_are_an_error(void **state)
+{
+    (void)state;
+    with_manager(who_stays_away_is_an_error);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -244,6 +300,8 @@ int main(void)
         cmocka_unit_test(bus_units_that_were_not_found_are_not_remembered),
         cmocka_unit_test(bus_units_that_went_are_forgotten),
         cmocka_unit_test(bus_units_that_become_transient_are_forgotten),
+        cmocka_unit_test(bus_units_are_asked_for_again_when_the_manager_is_executed_anew),
+        cmocka_unit_test(bus_units_of_a_manager_that_stays_away_are_an_error),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
