@@ -413,8 +413,8 @@ static int load(struct noded *n)
 int noded_deferred_start(struct noded *n)
 {
     const struct grpc_limits limits = {.message_bytes = 4096,
-                                       .streams = 16,
-                                       .connections = 256,
+                                       .streams = 2,
+                                       .connections = 64, /* 16 of one user */
                                        .oldest_goes = true,
                                        .held_bytes = 4 << 20,
                                        .idle_ms = 10000,

@@ -41,6 +41,7 @@ void state_free(struct state *state)
     for (size_t at = 0; (seen = table_next(&state->table, &at));)
         slot_drop(state, seen);
     table_done(&state->table);
+    lease_index_done(&state->by_lease);
     queue_done(&state->persists);
     queue_done(&state->vets);
     queue_done(&state->sweeps);
@@ -79,7 +80,8 @@ static void seen_begin(struct seen *seen, uint32_t epoch)
     seen->behind = seen->left;
 }
 
-static struct slot *slot_new(struct seen *seen, const struct state_lease *lease)
+static struct slot *slot_new(struct state *state, struct seen *seen,
+                             const struct state_lease *lease)
 {
     struct slot *slot = mem_must_calloc(1, sizeof(*slot));
 
@@ -94,6 +96,7 @@ static struct slot *slot_new(struct seen *seen, const struct state_lease *lease)
     slot->proof = lease->proof;
     slot->closed = seen->closed;
     seen->slot = slot;
+    lease_index_put(&state->by_lease, &state->table, slot->lease, slot->uid);
     return slot;
 }
 
@@ -110,7 +113,7 @@ void state_recall_lease(struct state *state, const struct state_lease *lease, bo
         seen_begin(seen, lease->epoch);
     }
     seen->closed = seen->closed || closed;
-    slot = slot_new(seen, lease);
+    slot = slot_new(state, seen, lease);
     slot->written = true;
     slot->admitted = slot->member;
     slot->revision = 0; /* whatever leased shows is newer */
@@ -209,7 +212,7 @@ static void lease_gone(struct state *state, struct seen *seen, const struct stat
         slot->revision = lease->revision;
         slot->written = slot->admitted = false;
     } else {
-        slot = slot_new(seen, lease);
+        slot = slot_new(state, seen, lease);
     }
     slot->listed = true;
     slot_count(state, slot, 1);
@@ -302,7 +305,10 @@ static void slot_update(struct state *state, struct seen *seen, const struct sta
 
     slot_count(state, slot, -1);
     slot->revision = lease->revision;
-    slot->lease = lease->lease;
+    if (slot->lease != lease->lease) {
+        slot->lease = lease->lease;
+        lease_index_put(&state->by_lease, &state->table, slot->lease, slot->uid);
+    }
     slot->owner = lease->owner;
     slot->phase = lease->phase;
     slot->member = lease->member;
@@ -345,7 +351,7 @@ void state_change(struct state *state, const struct state_lease *lease)
         return;
     }
     if (!seen->slot) {
-        slot_new(seen, lease);
+        slot_new(state, seen, lease);
         slot_count(state, seen->slot, 1);
     }
     slot_update(state, seen, lease);
@@ -928,10 +934,5 @@ bool state_held(const struct state *state, uint32_t uid, struct state_held *ret)
 
 uint32_t state_uid_of(const struct state *state, uint64_t lease)
 {
-    const struct seen *seen;
-
-    for (size_t at = 0; lease && (seen = table_next(&state->table, &at));)
-        if (seen->slot && seen->slot->lease == lease)
-            return seen->uid;
-    return 0;
+    return lease ? lease_index_find(&state->by_lease, &state->table, lease) : 0;
 }

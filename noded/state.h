@@ -216,7 +216,8 @@ struct state_held {
 
 /* The lease that has the uid, as far as it is known here. false = none. */
 bool state_held(const struct state *state, uint32_t uid, struct state_held *ret);
-/* The uid of that lease; 0 = not known here. O(uids). */
+/* The uid of that lease; 0 = not known here. It does not matter how many there are: anybody of this
+ * machine may ask. */
 uint32_t state_uid_of(const struct state *state, uint64_t lease);
 
 struct state_counts {

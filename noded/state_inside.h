@@ -27,6 +27,7 @@ struct state {
     void *arg;
 
     struct table table;
+    struct lease_index by_lease;
     struct state_pool pools[XCE_RANGES_MAX];
     size_t n_pools;
 

@@ -72,6 +72,70 @@ void table_done(struct table *t)
     *t = (struct table){0};
 }
 
+/* ---- by lease ---- */
+
+static size_t index_place(const struct lease_index *index, uint64_t lease)
+{
+    return (size_t)((lease * UINT64_C(0x9e3779b97f4a7c15)) >> 32) & (index->cap - 1);
+}
+
+static void index_set(struct lease_index *index, uint64_t lease, uint32_t uid)
+{
+    size_t at = index_place(index, lease);
+
+    while (index->uids[at] && index->uids[at] != uid)
+        at = (at + 1) & (index->cap - 1);
+    index->n += !index->uids[at];
+    index->uids[at] = uid;
+}
+
+/* Of the leases that there are. */
+static void index_make(struct lease_index *index, const struct table *table)
+{
+    struct lease_index fresh = {.cap = TABLE_FIRST};
+    const struct seen *seen;
+    size_t n = 0;
+
+    for (size_t at = 0; (seen = table_next(table, &at));)
+        n += seen->slot != NULL;
+    while (fresh.cap < (n + 1) * 2)
+        fresh.cap *= 2;
+    fresh.uids = mem_must_calloc(fresh.cap, sizeof(*fresh.uids));
+    for (size_t at = 0; (seen = table_next(table, &at));)
+        if (seen->slot)
+            index_set(&fresh, seen->slot->lease, seen->uid);
+    free(index->uids);
+    *index = fresh;
+}
+
+void lease_index_put(struct lease_index *index, const struct table *table, uint64_t lease,
+                     uint32_t uid)
+{
+    if ((index->n + 1) * 4 > index->cap * 3)
+        index_make(index, table);
+    else
+        index_set(index, lease, uid);
+}
+
+uint32_t lease_index_find(const struct lease_index *index, const struct table *table,
+                          uint64_t lease)
+{
+    if (!index->cap)
+        return 0;
+    for (size_t at = index_place(index, lease); index->uids[at]; at = (at + 1) & (index->cap - 1)) {
+        const struct seen *seen = table_find(table, index->uids[at]);
+        if (seen && seen->slot && seen->slot->lease == lease)
+            return seen->uid;
+    }
+    return 0;
+}
+
+void lease_index_done(struct lease_index *index)
+{
+    free(index->uids);
+    *index = (struct lease_index){0};
+}
+
 void uids_add(struct uids *u, uint32_t uid)
 {
     mem_must_grow(&u->items, &u->cap, u->n + 1, sizeof(uid));

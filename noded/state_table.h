@@ -73,6 +73,20 @@ void table_done(struct table *table);
 /* Walk: the next one at or behind *at that is in use. */
 struct seen *table_next(const struct table *table, size_t *at);
 
+/* Which uid a lease has: open addressing, where entries stay when the lease has gone, until the next time that it grows. */
+struct lease_index {
+    uint32_t *uids; /* 0 = nothing */
+    size_t n, cap;
+};
+
+/* The uid has a slot of that lease in the table. */
+void lease_index_put(struct lease_index *index, const struct table *table, uint64_t lease,
+                     uint32_t uid);
+/* 0 = none in the table. */
+uint32_t lease_index_find(const struct lease_index *index, const struct table *table,
+                          uint64_t lease);
+void lease_index_done(struct lease_index *index);
+
 /* A growing row of uids. */
 struct uids {
     uint32_t *items;

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "tests/unit/noded/state_fixture.h"
 #include "xce/map.h"
@@ -878,6 +879,59 @@ static void state_holds_many_leases(void **state)
     assert_int_equal(state_standing(f->state, UID + 100000), STANDS_NOT);
 }
 
+/* Of others: the map is not of interest. */
+static void shows_numbered(struct fixture *f, uint32_t i, uint32_t epoch, uint64_t number,
+                           enum state_phase phase)
+{
+    struct state_lease lease = lease_of(f, i, epoch, phase, PROOF_NONE);
+
+    lease.member = false;
+    lease.lease = number;
+    f->map_r = -ERANGE;
+    state_change(f->state, &lease);
+}
+
+static void state_finds_a_lease_by_its_number(void **state)
+{
+    struct fixture *f = *state;
+    uint64_t number = 1;
+
+    session(f, true);
+    assert_int_equal(state_uid_of(f->state, 1), 0);
+    /* The same uids again and again, as leases come and go. */
+    for (uint32_t epoch = 1; epoch <= 20; epoch++) {
+        for (uint32_t i = 0; i < 100; i++) {
+            shows_numbered(f, i, epoch, number + i, STATE_ACTIVE);
+            assert_int_equal(state_uid_of(f->state, number + i), UID + i);
+            if (epoch > 1)
+                assert_int_equal(state_uid_of(f->state, number + i - 100), 0);
+        }
+        number += 100;
+    }
+    shows_numbered(f, 0, 20, number - 100, STATE_FREE);
+    assert_int_equal(state_uid_of(f->state, number - 100), 0);
+    assert_int_equal(state_uid_of(f->state, number - 99), UID + 1);
+    assert_int_equal(state_uid_of(f->state, 0), 0);
+}
+
+/* Anybody of the machine may ask for one, and is answered on the loop. */
+static void state_finds_a_lease_as_soon_among_many(void **state)
+{
+    struct fixture *f = *state;
+    clock_t began;
+
+    session(f, true);
+    for (uint32_t i = 0; i < 200000; i++)
+        shows_numbered(f, i, 1, 1 + i, STATE_ACTIVE);
+    began = clock();
+    for (uint32_t i = 0; i < 20000; i++) {
+        assert_int_equal(state_uid_of(f->state, 1 + i), UID + i);
+        assert_int_equal(state_uid_of(f->state, 200001 + i), 0);
+    }
+    /* Of the processor, not by the clock on the wall. Each that goes through all of them takes a millisecond. */
+    assert_true(clock() - began < 5 * CLOCKS_PER_SEC);
+}
+
 int main(void)
 {
 #define STATE_TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
@@ -925,6 +979,8 @@ int main(void)
         STATE_TEST(state_ended_while_vetted_is_not_admitted),
         STATE_TEST(state_epochs_for_a_rewrite_are_those_on_disk),
         STATE_TEST(state_holds_many_leases),
+        STATE_TEST(state_finds_a_lease_by_its_number),
+        STATE_TEST(state_finds_a_lease_as_soon_among_many),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
