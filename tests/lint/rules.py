@@ -40,7 +40,7 @@ TIERS = [
     (6, 'noded/noded', _VALUES + ['noded', 'map', 'common/net']),
     (6.5, 'noded/main', _VALUES + ['noded', 'map', 'common/net']),
     (6, 'ctl', _VALUES + ['client', 'map']),
-    (6, 'normalise', _VALUES),
+    (6, 'normalise', _VALUES + ['map']),
     (6, 'step', _VALUES),
     (6, 'nss_xce', ['include', 'map']),
     (6, 'pam', ['include', 'map']),

@@ -1,0 +1,487 @@
+#include "normalise/inode.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "common/mem.h"
+#include "common/posix_acl.h"
+#include "normalise/report.h"
+
+#define CAPABILITY   "security.capability"
+#define LISTS_PREFIX "system.posix_acl_"
+#define LINK_BUF     32
+#define LIST_FEW                                                                                   \
+    512 /* bytes of the list of attributes, or of an access list, of nearly every file */
+#define REFUSED_MAX 64 /* in a row: a server that lets nobody change owners */
+#define TRIES_MAX   3  /* at a handle that has gone stale on its server */
+
+/* ---- looking ---- */
+
+int inode_stat(int dir_fd, const char *name, struct statx *ret)
+{
+    int flags = AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_STATX_DONT_SYNC;
+
+    if (!*name)
+        flags |= AT_EMPTY_PATH;
+    return statx(dir_fd, name, flags, STATX_BASIC_STATS | STATX_MNT_ID, ret) < 0 ? -errno : 0;
+}
+
+int inode_pin(int dir_fd, const char *name, struct statx *ret)
+{
+    auto_close int fd = openat(dir_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    int r = fd < 0 ? -errno : inode_stat(fd, "", ret);
+
+    return r < 0 ? r : mem_take_fd(&fd);
+}
+
+/* A way to an inode that is pinned, for calls that take no such descriptor. */
+static const char *link_of(int fd, char ret[static LINK_BUF])
+{
+    (void)snprintf(ret, LINK_BUF, "/proc/self/fd/%d", fd);
+    return ret;
+}
+
+/* Which attributes an inode has, of those that matter. */
+enum { HAS_LISTS = 1, HAS_CAPABILITY = 2 };
+
+typedef ssize_t (*list_fn)(const char *path, char *names, size_t size);
+
+/* HAS_ bits; -errno. More of them than nearly any file has: it may have each. */
+static int attributes(list_fn list, const char *path)
+{
+    char names[LIST_FEW + 1];
+    ssize_t n = list(path, names, LIST_FEW);
+    int has = 0;
+
+    if (n < 0)
+        return errno == ERANGE ? HAS_LISTS | HAS_CAPABILITY : errno == EOPNOTSUPP ? 0 : -errno;
+    names[n] = '\0';
+    for (ssize_t at = 0; at < n; at += (ssize_t)strlen(names + at) + 1) {
+        if (strncmp(names + at, LISTS_PREFIX, strlen(LISTS_PREFIX)) == 0)
+            has |= HAS_LISTS;
+        else if (strcmp(names + at, CAPABILITY) == 0)
+            has |= HAS_CAPABILITY;
+    }
+    return has;
+}
+
+int inode_has_lists(const char *name)
+{
+    int has = attributes(llistxattr, name);
+
+    return has < 0 ? has : (has & HAS_LISTS) != 0;
+}
+
+bool inode_is_snapshot(const struct ids *ids, const char *name, const struct statx *st,
+                       const struct root *root)
+{
+    static const char *const known[] = {".snapshot", ".snapshots", ".zfs"};
+
+    /* A job can make a folder of that name, and a subvolume, too, which is its own then. */
+    if (inode_matches(ids, st) ||
+        (st->stx_dev_major == root->dev_major && st->stx_dev_minor == root->dev_minor))
+        return false;
+    for (size_t i = 0; i < ARRAY_LEN(known); i++)
+        if (strcmp(name, known[i]) == 0)
+            return true;
+    return false;
+}
+
+/* ---- telling ---- */
+
+bool inode_is_gone(int error)
+{
+    return error == -ENOENT || error == -ENOTDIR || error == -ELOOP || error == -ESTALE;
+}
+
+static void tell(const struct inode_task *task, struct root *root, int dir_fd, const char *name,
+                 struct exception_info info)
+{
+    info.root = root;
+    info.dir_fd = dir_fd;
+    info.name = name;
+    report_exception(task->report, &info);
+}
+
+void inode_failed(const struct inode_task *task, struct root *root, int dir_fd, const char *name,
+                  const char *op, int error)
+{
+    if (inode_is_gone(error)) {
+        root->tally.vanished++;
+        return;
+    }
+    root->tally.unknown++;
+    tell(task, root, dir_fd, name,
+         (struct exception_info){.class = EXCEPTION_UNKNOWN, .op = op, .error = error});
+}
+
+/* One inode that could not be changed. It is pinned by fd. */
+struct target {
+    const struct inode_task *task;
+    struct root *root;
+    int fd;     /* O_PATH, or open if a folder */
+    int dir_fd; /* where it was found, to tell its path */
+    const char *name;
+    struct statx st;
+};
+
+static enum exception class_of(const struct target *t, int error)
+{
+    switch (error) {
+    case -EPERM:
+    case -EACCES:
+        return t->st.stx_attributes & (STATX_ATTR_IMMUTABLE | STATX_ATTR_APPEND)
+                   ? EXCEPTION_IMMUTABLE
+                   : EXCEPTION_REFUSED;
+    case -EINVAL:
+    case -EOPNOTSUPP:
+        return EXCEPTION_REFUSED;
+    case -EROFS:
+        return EXCEPTION_READ_ONLY;
+    case -EDQUOT:
+        return EXCEPTION_QUOTA;
+    default:
+        return EXCEPTION_UNKNOWN;
+    }
+}
+
+static void blocked(const struct target *t, const char *op, int error, enum exception class)
+{
+    if (class == EXCEPTION_UNKNOWN)
+        t->root->tally.unknown++;
+    else
+        t->root->tally.blocked++;
+    tell(t->task, t->root, t->dir_fd, t->name,
+         (struct exception_info){.class = class,
+                                 .op = op,
+                                 .error = error,
+                                 .dev_major = t->st.stx_dev_major,
+                                 .dev_minor = t->st.stx_dev_minor,
+                                 .ino = t->st.stx_ino});
+}
+
+static void change_failed(const struct target *t, const char *op, int error)
+{
+    enum exception class = class_of(t, error);
+
+    if (inode_is_gone(error)) {
+        t->root->tally.vanished++;
+        return;
+    }
+    if ((class == EXCEPTION_REFUSED || class == EXCEPTION_READ_ONLY) &&
+        ++t->root->refused >= REFUSED_MAX)
+        t->root->given_up = true;
+    blocked(t, op, error, class);
+}
+
+/* ---- access lists ---- */
+
+struct decide_arg {
+    const struct ids *ids;
+    bool ours; /* a file that is given away: its new group takes the place of the old one */
+};
+
+static uint32_t decide(void *arg, bool group, uint32_t id)
+{
+    const struct decide_arg *a = arg;
+
+    if (!group)
+        return id == a->ids->uid ? POSIX_ACL_GONE : id;
+    if (!a->ids->groups || id != a->ids->gid)
+        return id;
+    return a->ours ? a->ids->to_gid : POSIX_ACL_GONE;
+}
+
+/* The value of an attribute of what is pinned. 0 there is none; -errno. The kernel makes itself a buffer as large as ours, so ours
+ * is small at first. */
+static ssize_t list_get(int fd, const char *attribute, uint8_t value[static POSIX_ACL_MAX])
+{
+    char link[LINK_BUF];
+    ssize_t n = getxattr(link_of(fd, link), attribute, value, LIST_FEW);
+
+    if (n < 0 && errno == ERANGE)
+        n = getxattr(link, attribute, value, POSIX_ACL_MAX);
+    if (n < 0)
+        return errno == ENODATA || errno == EOPNOTSUPP ? 0 : -errno;
+    return n;
+}
+
+/* How many entries were changed; -errno. write: not only counted. */
+static int list_change(const struct ids *ids, int fd, const char *attribute, bool ours, bool write)
+{
+    uint8_t value[POSIX_ACL_MAX];
+    char link[LINK_BUF];
+    struct decide_arg arg = {ids, ours};
+    ssize_t n = list_get(fd, attribute, value);
+    size_t len = n > 0 ? (size_t)n : 0;
+    size_t changed = n > 0 ? posix_acl_change(value, &len, decide, &arg) : 0;
+
+    if (n < 0)
+        return (int)n;
+    if (write && changed && setxattr(link_of(fd, link), attribute, value, len, XATTR_REPLACE) < 0)
+        return -errno;
+    return (int)changed;
+}
+
+int inode_lists_name(const struct ids *ids, int fd, bool folder)
+{
+    int n = list_change(ids, fd, POSIX_ACL_ACCESS, false, false);
+    int more = n < 0 || !folder ? 0 : list_change(ids, fd, POSIX_ACL_DEFAULT, false, false);
+
+    return n < 0 ? n : more < 0 ? more : n + more;
+}
+
+/* 0; -errno, which has been told. */
+static int lists_mend(const struct target *t)
+{
+    const struct ids *ids = &t->task->options->ids;
+    bool ours = inode_matches(ids, &t->st), folder = S_ISDIR(t->st.stx_mode);
+    int n, more = 0;
+
+    if (S_ISLNK(t->st.stx_mode))
+        return 0;
+    n = list_change(ids, t->fd, POSIX_ACL_ACCESS, ours, true);
+    if (n >= 0 && folder)
+        more = list_change(ids, t->fd, POSIX_ACL_DEFAULT, ours, true);
+    if (n > 0 || more > 0)
+        t->root->tally.lists++;
+    if (n < 0 || more < 0) {
+        change_failed(t, "access list", n < 0 ? n : more);
+        return n < 0 ? n : more;
+    }
+    return 0;
+}
+
+/* ---- the change ---- */
+
+/* What a job may make itself: the mark of a file that is hidden in an overlay. */
+static bool is_whiteout(const struct statx *st)
+{
+    return S_ISCHR(st->stx_mode) && st->stx_rdev_major == 0 && st->stx_rdev_minor == 0;
+}
+
+static bool is_device(const struct statx *st)
+{
+    return (S_ISCHR(st->stx_mode) || S_ISBLK(st->stx_mode)) && !is_whiteout(st);
+}
+
+static int set_ids_strip(const struct target *t)
+{
+    char link[LINK_BUF];
+
+    if (!S_ISREG(t->st.stx_mode) || !(t->st.stx_mode & (S_ISUID | S_ISGID)))
+        return 0;
+    if (chmod(link_of(t->fd, link), t->st.stx_mode & 01777) < 0)
+        return -errno;
+    t->root->tally.set_ids++;
+    return 0;
+}
+
+/* The owner, and what is true after it. 0; -errno. */
+static int owner_change(const struct target *t, bool only_group)
+{
+    const struct ids *ids = &t->task->options->ids;
+    uid_t uid = t->st.stx_uid == ids->uid && !only_group ? ids->to_uid : (uid_t)-1;
+    gid_t gid = ids->groups && t->st.stx_gid == ids->gid ? ids->to_gid : (gid_t)-1;
+    struct statx now;
+    int r;
+
+    if (fchownat(t->fd, "", uid, gid, AT_EMPTY_PATH) < 0)
+        return -errno;
+    r = inode_stat(t->fd, "", &now);
+    if (r < 0)
+        return r;
+    /* A server may say yes and do otherwise. */
+    return (uid != (uid_t)-1 && now.stx_uid != uid) || (gid != (gid_t)-1 && now.stx_gid != gid)
+               ? -EOPNOTSUPP
+               : 0;
+}
+
+/* has: of the file. */
+static void owner_mend(const struct target *t, int has)
+{
+    int r = owner_change(t, false);
+
+    if (r < 0) {
+        change_failed(t, "owner", r);
+        return;
+    }
+    t->root->refused = 0;
+    t->root->tally.changed++;
+    if (has & HAS_CAPABILITY) /* the kernel takes it at a change of owner */
+        t->root->tally.caps++;
+    if (t->st.stx_nlink > 1 && !S_ISDIR(t->st.stx_mode))
+        t->root->tally.linked++;
+}
+
+static void file_mend(const struct target *t)
+{
+    char link[LINK_BUF];
+    int r, has = 0;
+
+    if (t->root->given_up) {
+        t->root->tally.blocked++;
+        return;
+    }
+    if (is_device(&t->st)) {
+        blocked(t, "owner", 0, EXCEPTION_DEVICE);
+        return;
+    }
+    if (!S_ISLNK(t->st.stx_mode))
+        has = attributes(listxattr, link_of(t->fd, link));
+    if (has < 0) {
+        change_failed(t, "attributes", has);
+        return;
+    }
+    if ((has & HAS_LISTS) && lists_mend(t) < 0)
+        return;
+    r = set_ids_strip(t);
+    if (r < 0)
+        change_failed(t, "mode", r);
+    else
+        owner_mend(t, has);
+}
+
+/* ---- entries ---- */
+
+static int pin(const struct inode_task *task, struct root *root, int dir_fd, const char *name,
+               struct target *ret)
+{
+    int fd = -ESTALE;
+
+    *ret = (struct target){.task = task, .root = root, .dir_fd = dir_fd, .name = name, .fd = -1};
+    for (int tried = 0; fd == -ESTALE && tried < TRIES_MAX; tried++)
+        fd = inode_pin(dir_fd, name, &ret->st);
+    if (fd < 0)
+        inode_failed(task, root, dir_fd, name, "open", fd);
+    ret->fd = fd;
+    return fd;
+}
+
+static int folder_met(const struct inode_task *task, struct root *root, const char *name,
+                      const struct statx *st)
+{
+    if (!inode_is_snapshot(&task->options->ids, name, st, root))
+        return INODE_FOLDER;
+    root->tally.snapshots++;
+    return 0;
+}
+
+/* What is pinned, whatever the name was a moment ago. */
+static int pinned_look(const struct target *t)
+{
+    if (t->st.stx_mnt_id != t->root->mount)
+        return 0; /* counted as the tree was opened, or mounted since: it is no part of it */
+    if (S_ISDIR(t->st.stx_mode))
+        return folder_met(t->task, t->root, t->name, &t->st);
+    if (inode_matches(&t->task->options->ids, &t->st))
+        file_mend(t);
+    else if (!t->task->options->acl_owned && !t->root->given_up)
+        (void)lists_mend(t);
+    return 0;
+}
+
+/* Somebody else's: 0; INODE_FOLDER; -EAGAIN it must be pinned. */
+static int foreign_look(const struct inode_task *task, struct root *root, int dir_fd,
+                        const char *name)
+{
+    struct statx st;
+    int r = inode_stat(dir_fd, name, &st);
+
+    if (r < 0) {
+        inode_failed(task, root, dir_fd, name, "look", r);
+        return 0;
+    }
+    if (st.stx_mnt_id != root->mount)
+        return 0;
+    if (S_ISDIR(st.stx_mode))
+        return folder_met(task, root, name, &st);
+    if (inode_matches(&task->options->ids, &st))
+        return -EAGAIN;
+    if (task->options->acl_owned || S_ISLNK(st.stx_mode))
+        return 0;
+    r = inode_has_lists(name);
+    if (r < 0)
+        inode_failed(task, root, dir_fd, name, "attributes", r);
+    return r > 0 ? -EAGAIN : 0;
+}
+
+int inode_entry(const struct inode_task *task, struct root *root, int dir_fd, const char *name,
+                bool *seen)
+{
+    struct target t;
+    int r;
+
+    root->tally.seen++;
+    if (!*seen) {
+        r = foreign_look(task, root, dir_fd, name);
+        if (r != -EAGAIN)
+            return r;
+    }
+    if (pin(task, root, dir_fd, name, &t) < 0)
+        return 0;
+    *seen = inode_matches(&task->options->ids, &t.st);
+    r = pinned_look(&t);
+    (void)close(t.fd);
+    return r;
+}
+
+/* ---- folders ---- */
+
+static struct target folder_target(const struct inode_task *task, struct root *root, int fd,
+                                   const struct statx *st)
+{
+    return (struct target){
+        .task = task, .root = root, .fd = fd, .dir_fd = fd, .name = "", .st = *st};
+}
+
+void inode_folder_begin(const struct inode_task *task, struct root *root, int fd,
+                        const struct statx *st)
+{
+    const struct ids *ids = &task->options->ids;
+    struct target t = folder_target(task, root, fd, st);
+    int r;
+
+    root->tally.seen++;
+    if (root->given_up || (task->options->acl_owned && !inode_matches(ids, st)))
+        return;
+    r = inode_has_lists(".");
+    if (r < 0)
+        change_failed(&t, "attributes", r);
+    if (r < 0 || (r > 0 && lists_mend(&t) < 0))
+        return;
+    if (!ids->groups || st->stx_gid != ids->gid)
+        return;
+    r = owner_change(&t, true);
+    if (st->stx_uid == ids->uid)
+        return; /* the rest comes at its end, and that is told */
+    if (r < 0)
+        change_failed(&t, "group", r);
+    else
+        root->tally.changed++;
+}
+
+void inode_folder_end(const struct inode_task *task, struct root *root, int fd)
+{
+    struct statx st;
+    struct target t;
+    int r = inode_stat(fd, "", &st);
+
+    if (r < 0) {
+        inode_failed(task, root, fd, "", "look", r);
+        return;
+    }
+    if (st.stx_uid != task->options->ids.uid)
+        return;
+    t = folder_target(task, root, fd, &st);
+    if (root->given_up)
+        root->tally.blocked++;
+    else
+        owner_mend(&t, 0);
+}

@@ -1,0 +1,233 @@
+#include "normalise/run.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/mem.h"
+#include "normalise/change.h"
+#include "normalise/verify.h"
+
+#define ROUNDS_MAX 5
+#define TELL_MS    10000
+#define DRAW_MS    1000
+#define CHANGE_NS  INT64_C(15000) /* about what one takes, on a local disk */
+#define PER_MS     INT64_C(1000000)
+
+struct state {
+    const struct options *options;
+    struct root *roots;
+    size_t n_roots;
+    struct report *report;
+    struct verify verify; /* its task is that of the changes, too */
+    int signals, done;
+    _Atomic bool stop;
+};
+
+/* ---- signals ---- */
+
+static void signals_ours(sigset_t *ret)
+{
+    (void)sigemptyset(ret);
+    (void)sigaddset(ret, SIGINT);
+    (void)sigaddset(ret, SIGTERM);
+    (void)sigaddset(ret, SIGUSR1);
+}
+
+int run_signals(void)
+{
+    sigset_t set;
+
+    signals_ours(&set);
+    (void)signal(SIGPIPE, SIG_IGN);
+    return -pthread_sigmask(SIG_BLOCK, &set, NULL);
+}
+
+static void signal_take(struct state *s)
+{
+    struct signalfd_siginfo info;
+
+    while (read(s->signals, &info, sizeof info) == (ssize_t)sizeof info) {
+        if (info.ssi_signo == SIGUSR1)
+            report_progress(s->report);
+        else
+            atomic_store(&s->stop, true);
+    }
+}
+
+/* ---- a walk ---- */
+
+static void wait_done(struct state *s)
+{
+    struct pollfd fds[] = {{s->done, POLLIN, 0}, {s->signals, POLLIN, 0}};
+    int every = report_is_drawn(s->report) ? DRAW_MS : TELL_MS;
+    int64_t next = clock_mono_ms() + every;
+    uint64_t count;
+
+    while (read(s->done, &count, sizeof count) < 0) {
+        int64_t left = next - clock_mono_ms();
+        if (left <= 0) {
+            report_progress(s->report);
+            next = clock_mono_ms() + every;
+            continue;
+        }
+        (void)poll(fds, ARRAY_LEN(fds), (int)left);
+        signal_take(s);
+    }
+    signal_take(s); /* also in the shortest walk */
+}
+
+static int walk_do(struct state *s, const char *phase, const struct walk_ops *ops, void *arg)
+{
+    const struct walk walk = {
+        .roots = s->roots,
+        .n_roots = s->n_roots,
+        .n_threads = s->options->threads,
+        .ops = ops,
+        .arg = arg,
+        .stop = &s->stop,
+        .done_fd = s->done,
+    };
+    struct walk_run *walking;
+    int r;
+
+    report_phase(s->report, phase);
+    r = walk_start(&walk, &walking);
+    if (r < 0)
+        return r;
+    wait_done(s);
+    return walk_finish(walking);
+}
+
+/* ---- rounds ---- */
+
+struct sums {
+    uint64_t blocked, unknown, left, moved;
+};
+
+static struct sums sums_of(const struct state *s)
+{
+    struct sums sums = {0};
+
+    for (size_t i = 0; i < s->n_roots; i++) {
+        const struct tally *t = &s->roots[i].tally;
+        sums.blocked += t->blocked;
+        sums.unknown += t->unknown;
+        sums.left += t->left;
+        sums.moved += t->moved;
+    }
+    return sums;
+}
+
+static void proof_forget(struct state *s)
+{
+    for (size_t i = 0; i < s->n_roots; i++)
+        s->roots[i].tally.left = s->roots[i].tally.moved = 0;
+}
+
+enum { AGAIN = 1 };
+
+/* 0; AGAIN another round may show more; -errno. */
+static int round_do(struct state *s)
+{
+    struct sums sums;
+    int r = 0;
+
+    proof_forget(s);
+    if (!s->options->dry_run)
+        r = walk_do(s, "change", &change_ops, &s->verify.task);
+    if (r < 0 || s->stop)
+        return r;
+    verify_begin(&s->verify);
+    r = walk_do(s, "prove", &verify_look_ops, &s->verify);
+    sums = sums_of(s);
+    if (r < 0 || s->stop || sums.blocked || sums.unknown)
+        return r;
+    if (sums.left)
+        return s->options->dry_run ? 0 : AGAIN;
+    if (sums.moved)
+        return AGAIN;
+    r = walk_do(s, "compare", &verify_compare_ops, &s->verify);
+    sums = sums_of(s);
+    if (r < 0 || s->stop || sums.unknown)
+        return r;
+    return sums.moved || verify_clock_was_set(&s->verify) ? AGAIN : 0;
+}
+
+/* Why it is not clean; NULL: it is. */
+static const char *judge(const struct state *s, bool settled, struct verdict_info *info)
+{
+    struct sums sums = sums_of(s);
+
+    info->verdict = VERDICT_UNPROVEN;
+    info->proof = PROOF_NONE;
+    if (s->stop)
+        return "interrupted: run it again";
+    if (sums.blocked) {
+        info->verdict = VERDICT_BLOCKED;
+        return "something could not be changed";
+    }
+    if (sums.left) {
+        info->verdict = VERDICT_DIRTY;
+        return s->options->dry_run ? "there is something to be changed"
+                                   : "something of it came up again and again";
+    }
+    if (sums.unknown)
+        return "something could not be looked at";
+    if (!settled)
+        return "folders change all the time, or the clock was set";
+    info->proof = PROOF_DOUBLE_COLLECT;
+    if (info->proof < s->options->least)
+        return "a better proof is asked for than there is for these paths";
+    info->verdict = VERDICT_CLEAN;
+    return NULL;
+}
+
+static int rounds(struct state *s, struct verdict_info *ret)
+{
+    int64_t began_ms = clock_mono_ms();
+    int r = AGAIN;
+
+    *ret = (struct verdict_info){.estimate_ms = -1};
+    while (r == AGAIN && ret->rounds < ROUNDS_MAX) {
+        r = round_do(s);
+        ret->rounds++;
+    }
+    if (r < 0)
+        return r;
+    ret->took_ms = clock_mono_ms() - began_ms;
+    ret->reason = judge(s, r == 0, ret);
+    /* A run looks three times, and changes. */
+    if (s->options->dry_run && !s->stop)
+        ret->estimate_ms = 3 * ret->took_ms + (int64_t)(sums_of(s).left) * CHANGE_NS / PER_MS;
+    return 0;
+}
+
+int run(const struct options *options, struct root *roots, size_t n_roots, struct report *report,
+        struct verdict_info *ret)
+{
+    auto_close int done = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    auto_close int signals = -1;
+    sigset_t set;
+    struct state s = {
+        .options = options,
+        .roots = roots,
+        .n_roots = n_roots,
+        .report = report,
+        .verify.task = {options, report},
+    };
+
+    signals_ours(&set);
+    signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (done < 0 || signals < 0)
+        return -errno;
+    s.done = done;
+    s.signals = signals;
+    return rounds(&s, ret);
+}

@@ -1,0 +1,210 @@
+#include "normalise/verify.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/mem.h"
+#include "normalise/report.h"
+
+/* A change is stamped with the time of the last tick of the kernel's clock: of a machine with 100 of them a second, 10 ms ago. */
+#define TICK_NS   INT64_C(20000000)
+#define SET_NS    INT64_C(5000000) /* so far a clock is not slewed in a run; a step is larger */
+#define SECOND_NS INT64_C(1000000000)
+
+static int64_t now_ns(clockid_t clock)
+{
+    struct timespec ts;
+
+    (void)clock_gettime(clock, &ts);
+    return ts.tv_sec * SECOND_NS + ts.tv_nsec;
+}
+
+static int64_t step_ns(void)
+{
+    return now_ns(CLOCK_REALTIME) - now_ns(CLOCK_BOOTTIME);
+}
+
+void verify_begin(struct verify *verify)
+{
+    const struct timespec pause = {.tv_nsec = 2 * TICK_NS};
+    int64_t since;
+
+    /* Else our own changes would count, too. */
+    (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+    since = now_ns(CLOCK_REALTIME) - TICK_NS;
+    verify->since.tv_sec = since / SECOND_NS;
+    verify->since.tv_nsec = (uint32_t)(since % SECOND_NS);
+    verify->step_ns = step_ns();
+}
+
+bool verify_clock_was_set(const struct verify *verify)
+{
+    int64_t by = step_ns() - verify->step_ns;
+
+    return by > SET_NS || by < -SET_NS;
+}
+
+static void tell(const struct verify *verify, const struct walk_at *at, const char *name,
+                 const struct statx *st, enum exception class)
+{
+    const struct exception_info info = {
+        .class = class,
+        .root = at->root,
+        .dir_fd = at->fd,
+        .name = name,
+        .dev_major = st->stx_dev_major,
+        .dev_minor = st->stx_dev_minor,
+        .ino = st->stx_ino,
+    };
+
+    report_exception(verify->task.report, &info);
+}
+
+static void left(const struct verify *verify, const struct walk_at *at, const char *name,
+                 const struct statx *st)
+{
+    at->root->tally.left++;
+    tell(verify, at, name, st, EXCEPTION_LEFT);
+}
+
+/* What is gone may also be hidden by its server (a stale handle): then nobody has seen it. As little a proof as a change. */
+static void entry_failed(const struct verify *verify, const struct walk_at *at, const char *name,
+                         const char *op, int error)
+{
+    const struct statx unknown = {0};
+
+    inode_failed(&verify->task, at->root, at->fd, name, op, error);
+    if (!inode_is_gone(error))
+        return;
+    at->root->tally.moved++;
+    tell(verify, at, name, &unknown, EXCEPTION_MOVED);
+}
+
+static void failed(void *arg, const struct walk_at *at, const char *op, int error)
+{
+    entry_failed(arg, at, "", op, error);
+}
+
+/* ---- look ---- */
+
+static bool lists_matter(const struct verify *verify, const struct statx *st)
+{
+    return !S_ISLNK(st->stx_mode) &&
+           (!verify->task.options->acl_owned || st->stx_uid == verify->task.options->ids.to_uid);
+}
+
+static bool look_begin(void *arg, const struct walk_at *at, const struct statx *st)
+{
+    const struct verify *verify = arg;
+    const struct ids *ids = &verify->task.options->ids;
+    int n;
+
+    at->root->tally.seen++;
+    if (inode_matches(ids, st)) {
+        left(verify, at, "", st);
+        return false;
+    }
+    n = lists_matter(verify, st) ? inode_has_lists(".") : 0;
+    if (n > 0)
+        n = inode_lists_name(ids, at->fd, true);
+    if (n < 0)
+        entry_failed(verify, at, "", "access list", n);
+    else if (n > 0)
+        left(verify, at, "", st);
+    return false;
+}
+
+/* A file with lists: once more, pinned. */
+static int list_look(const struct verify *verify, const struct walk_at *at, const char *name)
+{
+    const struct ids *ids = &verify->task.options->ids;
+    struct statx st;
+    auto_close int fd = inode_pin(at->fd, name, &st);
+    int n = fd < 0 ? fd : S_ISLNK(st.stx_mode) ? 0 : inode_lists_name(ids, fd, false);
+
+    if (n > 0)
+        left(verify, at, name, &st);
+    return n < 0 ? n : 0;
+}
+
+static bool look_entry(void *arg, struct walk_at *at, const struct dirent64 *entry)
+{
+    const struct verify *verify = arg;
+    const struct ids *ids = &verify->task.options->ids;
+    const char *name = entry->d_name;
+    struct statx st;
+    int r = inode_stat(at->fd, name, &st);
+
+    at->root->tally.seen++;
+    if (r == 0) {
+        if (st.stx_mnt_id != at->root->mount)
+            return false;
+        if (S_ISDIR(st.stx_mode))
+            return !inode_is_snapshot(ids, name, &st, at->root);
+        if (inode_matches(ids, &st)) {
+            left(verify, at, name, &st);
+            return false;
+        }
+        r = lists_matter(verify, &st) ? inode_has_lists(name) : 0;
+        if (r > 0)
+            r = list_look(verify, at, name);
+    }
+    if (r < 0)
+        entry_failed(verify, at, name, "look", r);
+    return false;
+}
+
+const struct walk_ops verify_look_ops = {
+    .begin = look_begin,
+    .entry = look_entry,
+    .failed = failed,
+};
+
+/* ---- compare ---- */
+
+static bool is_younger(const struct statx_timestamp *time, const struct statx_timestamp *than)
+{
+    return time->tv_sec > than->tv_sec ||
+           (time->tv_sec == than->tv_sec && time->tv_nsec >= than->tv_nsec);
+}
+
+/* What the server has now, not what we know. */
+static bool compare_begin(void *arg, const struct walk_at *at, const struct statx *known)
+{
+    const struct verify *verify = arg;
+    struct statx st;
+
+    if (statx(at->fd, "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, STATX_BASIC_STATS, &st) < 0) {
+        entry_failed(verify, at, "", "look", -errno);
+    } else if (is_younger(&st.stx_ctime, &verify->since)) {
+        at->root->tally.moved++;
+        tell(verify, at, "", known, EXCEPTION_MOVED);
+    }
+    return false;
+}
+
+static bool compare_entry(void *arg, struct walk_at *at, const struct dirent64 *entry)
+{
+    const struct verify *verify = arg;
+    const struct ids *ids = &verify->task.options->ids;
+    struct statx st;
+    int r;
+
+    if (entry->d_type != DT_DIR && entry->d_type != DT_UNKNOWN)
+        return false;
+    r = inode_stat(at->fd, entry->d_name, &st);
+    if (r < 0)
+        entry_failed(verify, at, entry->d_name, "look", r);
+    return r == 0 && S_ISDIR(st.stx_mode) && st.stx_mnt_id == at->root->mount &&
+           !inode_is_snapshot(ids, entry->d_name, &st, at->root);
+}
+
+const struct walk_ops verify_compare_ops = {
+    .begin = compare_begin,
+    .entry = compare_entry,
+    .failed = failed,
+};

@@ -1,0 +1,577 @@
+#!/usr/bin/python3
+"""xce-normalise on file systems of the test's own: each kind of file, what is refused, what is told, how it ends.
+
+usage: test_normalise.py MAPTOOL [unittest arguments]
+"""
+import base64
+import os
+import re
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import time
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.realpath(__file__)))
+import trees
+from trees import ACCESS, DEFAULT, GID, GROUP, GROUP_OBJ, MASK, OTHER, OTHER_GID, REST, TO, TO_GID, UID, USER, USER_OBJ, acl, run
+
+CAPABILITY = "security.capability"
+CAP_NET_RAW = bytes.fromhex("0100000200200000000000000000000000000000")
+KINDS = ("ext4", "xfs", "tmpfs", "overlay")
+# A deadline for what takes no time.
+SOON = 60
+
+
+def until(condition, what, seconds=SOON):
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            raise AssertionError("not within %s s: %s" % (seconds, what))
+        time.sleep(0.01)
+
+
+def witness(path):
+    """What a change of owner, mode or attributes would change, though they were the same afterwards."""
+    st = os.lstat(path)
+    return st.st_uid, st.st_gid, st.st_mode, st.st_ctime_ns
+
+
+class Kinds(trees.TreeTest):
+    """Each kind of file, on each kind of file system."""
+
+    def each(self, test):
+        for kind in KINDS:
+            with self.subTest(fs=kind):
+                test(self.dir(os.path.join(self.shared(kind), "job")), ["--allow-overlay"] if kind == "overlay" else [])
+
+    def test_modes(self):
+        self.each(self.modes)
+
+    def modes(self, top, options):
+        """Set-id bits of every combination go from files that are given away and from nothing else; folders keep theirs."""
+        wanted, untouched = {}, {}
+        for mode in range(0, 0o10000, 0o111):
+            name = "%04o" % mode
+            for kind, uid, gid in (("f", UID, GID), ("u", UID, OTHER_GID), ("g", OTHER, GID), ("o", OTHER, OTHER_GID)):
+                path = self.file(os.path.join(top, kind + name), uid, gid, mode)
+                if kind == "o":
+                    untouched[path] = witness(path)
+                else:
+                    wanted[path] = (TO if uid == UID else uid, TO_GID if gid == GID else gid, mode & 0o1777)
+            wanted[self.dir(os.path.join(top, "d" + name), mode=mode)] = (TO, TO_GID, mode)
+        done = run(top, *options)
+        self.assert_clean(done)
+        for path, (uid, gid, mode) in wanted.items():
+            self.assert_is(path, uid, gid, mode)
+        for path, before in untouched.items():
+            self.assertEqual(witness(path), before, path)
+        self.assertEqual(done.end["changed"], len(wanted) + 1)
+        again = run(top, *options)
+        self.assert_clean(again)
+        self.assertEqual(again.end["changed"], 0)
+
+    def test_without_a_gid_groups_stay(self):
+        top = self.dir(os.path.join(self.shared("tmpfs"), "job"))
+        ours, group = self.file(top + "/ours"), self.file(top + "/group", uid=OTHER)
+        before = witness(group)
+        self.assert_clean(run(top, from_=str(UID), to=str(TO)))
+        self.assert_is(ours, TO, GID)
+        self.assertEqual(witness(group), before)
+
+    def test_special(self):
+        self.each(self.special)
+
+    def special(self, top, options):
+        outside = os.path.join(os.path.dirname(top), "outside")
+        os.mkdir(outside)
+        victim = self.file(os.path.join(outside, "victim"), OTHER, OTHER_GID, 0o4755)
+        links = {"to-victim": victim, "dangling": "nowhere", "loop": "loop", "absolute": "/etc/passwd", "folder": outside}
+        for name, target in links.items():
+            os.symlink(target, os.path.join(top, name))
+            os.lchown(os.path.join(top, name), UID, GID)
+        os.mkfifo(top + "/fifo")
+        with socket.socket(socket.AF_UNIX) as s:
+            s.bind(top + "/socket")
+        special = ["fifo", "socket"]
+        if not options:  # an overlay has a meaning of its own for it
+            special.append("whiteout")
+            os.mknod(top + "/whiteout", stat.S_IFCHR, 0)
+        for name in special:
+            os.chown(os.path.join(top, name), UID, GID)
+        # Another's file by a link in the tree, one of ours by a link out of it.
+        os.link(victim, top + "/victim")
+        os.link(self.file(top + "/linked"), outside + "/linked")
+        before, passwd = witness(victim), witness("/etc/passwd")
+        done = run(top, *options)
+        self.assert_clean(done)
+        for name in [*links, *special, "linked"]:
+            self.assert_is(os.path.join(top, name))
+        self.assert_is(outside + "/linked")
+        self.assertEqual((witness(victim), witness("/etc/passwd")), (before, passwd))
+        self.assertEqual(done.end["linked"], 1)
+
+    def test_blocked(self):
+        self.each(self.blocked)
+
+    def blocked(self, top, options):
+        """What can not be given away is told by name, and the rest goes on."""
+        want = {}
+        for name, flag in (("immutable", "+i"), ("append-only", "+a")):
+            path = self.file(os.path.join(top, name), mode=0o6755)
+            if not options and trees.set_flags(path, flag):
+                self.addCleanup(trees.set_flags, path, flag.replace("+", "-"))
+                want.setdefault("blocked.immutable", []).append(name)
+        os.mknod(top + "/device", stat.S_IFCHR, os.makedev(1, 3))
+        os.chown(top + "/device", UID, GID)
+        want["blocked.device"] = ["device"]
+        ours = self.file(top + "/ours")
+        done = run(top, *options)
+        self.assertEqual((done.code, done.end["verdict"]), (1, "blocked"), done)
+        told = done.classes()
+        blocked = sorted(n for names in want.values() for n in names)
+        self.assertEqual(told.pop("left"), blocked)
+        self.assertEqual(told, {key: sorted(value) for key, value in want.items()})
+        self.assert_is(ours)
+        self.assert_is(top)
+        for name in blocked:
+            self.assert_is(os.path.join(top, name), UID, GID)
+            trees.set_flags(os.path.join(top, name), "-ia")
+        os.unlink(top + "/device")
+        self.assert_clean(run(top, *options))
+
+    def test_lists(self):
+        self.each(self.lists)
+
+    def lists(self, top, options):
+        """The uid goes off everybody's access lists, the mask stays, and no bit of a mode is another one."""
+        rest = (MASK, 7), (REST, 0)
+        before = acl((USER_OBJ, 6), (USER, 7, UID), (USER, 4, OTHER), (GROUP_OBJ, 4), (GROUP, 5, GID), (GROUP, 1, OTHER_GID), *rest)
+        given = acl((USER_OBJ, 6), (USER, 4, OTHER), (GROUP_OBJ, 4), (GROUP, 5, TO_GID), (GROUP, 1, OTHER_GID), *rest)
+        others = acl((USER_OBJ, 6), (USER, 4, OTHER), (GROUP_OBJ, 4), (GROUP, 1, OTHER_GID), *rest)
+        foreign = acl((USER_OBJ, 6), (USER, 4, OTHER), (GROUP_OBJ, 4), *rest)
+        only = acl((USER_OBJ, 6), (USER, 7, UID), (GROUP_OBJ, 4), *rest)
+        plain = acl((USER_OBJ, 6), (GROUP_OBJ, 4), *rest)
+        cases = {}
+        for kind, make in (("file", self.file), ("dir", self.dir)):
+            for name, uid, gid, has, want in (("ours", UID, GID, before, given), ("theirs", OTHER, OTHER_GID, before, others),
+                                              ("only", UID, GID, only, plain), ("foreign", OTHER, OTHER_GID, foreign, foreign)):
+                path = make(os.path.join(top, kind + "-" + name), uid, gid)
+                lists = (ACCESS, DEFAULT) if kind == "dir" else (ACCESS,)
+                for attribute in lists:
+                    os.setxattr(path, attribute, has)
+                cases[path] = lists, want, witness(path)
+        # Set-gid of a folder is not lost by a change of its list.
+        shared = self.dir(top + "/shared", OTHER, OTHER_GID)
+        os.setxattr(shared, ACCESS, before)
+        os.chmod(shared, os.stat(shared).st_mode | stat.S_ISGID)
+        mode = os.stat(shared).st_mode
+        done = run(top, *options)
+        self.assert_clean(done)
+        for path, (lists, want, (uid, _, was, ctime)) in cases.items():
+            for attribute in lists:
+                self.assertEqual(os.getxattr(path, attribute), want, (path, attribute))
+            self.assertEqual(oct(os.lstat(path).st_mode), oct(was), path)
+            if path.endswith("foreign"):
+                self.assertEqual(os.lstat(path).st_ctime_ns, ctime, path)
+        self.assertEqual(os.stat(shared).st_mode, mode)
+        self.assertEqual(done.end["lists"], 7)
+
+    def test_lists_of_the_given_alone(self):
+        top = self.dir(os.path.join(self.shared("tmpfs"), "job"))
+        value = acl((USER_OBJ, 6), (USER, 7, UID), (GROUP_OBJ, 4), (MASK, 7), (REST, 0))
+        ours, theirs = self.file(top + "/ours"), self.file(top + "/theirs", OTHER, OTHER_GID)
+        for path in (ours, theirs):
+            os.setxattr(path, ACCESS, value)
+        self.assert_clean(run("--acl", "owned", top))
+        self.assertEqual(os.getxattr(theirs, ACCESS), value)
+        self.assertNotEqual(os.getxattr(ours, ACCESS), value)
+
+    def test_capabilities(self):
+        self.each(self.capabilities)
+
+    def capabilities(self, top, options):
+        ours, theirs = self.file(top + "/ours", mode=0o755), self.file(top + "/theirs", OTHER, OTHER_GID, 0o755)
+        for path in (ours, theirs):
+            os.setxattr(path, CAPABILITY, CAP_NET_RAW)
+        done = run(top, *options)
+        self.assert_clean(done)
+        self.assertNotIn(CAPABILITY, os.listxattr(ours))
+        self.assertEqual(os.getxattr(theirs, CAPABILITY), CAP_NET_RAW)
+        self.assertEqual(done.end["capabilities"], 1)
+
+    def test_names(self):
+        self.each(self.names)
+
+    def names(self, top, options):
+        """Also as they are told: text as text, bytes that are none in base64."""
+        names = [b"new\nline", b"\xff\xfe", b"-rf", b"\xc3\xa9" * 127 + b"x", b" ", b"a\\b\"c", b"\x1b[31m"]
+        for name in names:
+            path = os.path.join(os.fsencode(top), name)
+            os.mknod(path, stat.S_IFBLK, os.makedev(1, 0))
+            os.chown(path, UID, GID)
+            os.mkdir(path + b"d" if len(name) < 255 else path[:-1] + b"d")
+            os.chown(path + b"d" if len(name) < 255 else path[:-1] + b"d", UID, GID)
+        done = run(top, *options)
+        told = {os.fsencode(e["path"]) if "path" in e else base64.b64decode(e["path_b64"])
+                for e in done.of("exception") if e["class"] == "blocked.device"}
+        self.assertEqual(told, {os.path.join(os.fsencode(top), name) for name in names})
+        for name in os.listdir(os.fsencode(top)):
+            path = os.path.join(os.fsencode(top), name)
+            self.assertEqual(os.lstat(path).st_uid, TO if os.path.isdir(path) else UID, path)
+
+
+class Shapes(trees.TreeTest):
+    """Deep, wide, and with mounts in it."""
+
+    LIMITS = ("prlimit", "--nofile=64")
+
+    def deep(self, top, n):
+        """Folders in each other, a file in each; made from the bottom of what is there, as no path is so long."""
+        fd = os.open(top, os.O_RDONLY)
+        for _ in range(n):
+            os.mkdir("d" * 20, dir_fd=fd)
+            below = os.open("d" * 20, os.O_RDONLY, dir_fd=fd)
+            os.close(fd)
+            fd = below
+            os.close(os.open("file", os.O_CREAT | os.O_WRONLY, dir_fd=fd))
+            os.chown("file", UID, GID, dir_fd=fd)
+            os.fchown(fd, UID, GID)
+        os.close(fd)
+
+    def deep_owners(self, top):
+        fd, owners = os.open(top, os.O_RDONLY), set()
+        while True:
+            owners |= {(st.st_uid, st.st_gid) for st in (os.stat(n, dir_fd=fd) for n in os.listdir(fd))}
+            try:
+                below = os.open("d" * 20, os.O_RDONLY, dir_fd=fd)
+            except FileNotFoundError:
+                os.close(fd)
+                return owners
+            os.close(fd)
+            fd = below
+
+    def test_deep(self):
+        """By handles, and where there are none."""
+        for kind, n, handles in (("tmpfs", 2000, True), ("overlay", 500, False)):
+            with self.subTest(fs=kind):
+                top = self.dir(os.path.join(self.shared(kind), "job"))
+                self.deep(top, n)
+                done = run("--allow-overlay", top, prefix=self.LIMITS)
+                self.assert_clean(done)
+                self.assertEqual(self.deep_owners(top), {(TO, TO_GID)})
+                self.assertEqual(done.end["changed"], 2 * n + 1)
+                self.assertEqual(done.of("root")[0]["handles"], handles)
+
+    def wide(self, n, make):
+        top = self.dir(os.path.join(self.mount("tmpfs", "100%"), "job"))
+        for i in range(n):
+            make("%s/%d" % (top, i))
+            os.chown("%s/%d" % (top, i), UID, GID)
+        # 32 MiB is what is promised for any size; here less.
+        memory = () if trees.SANITIZED else ("--data=%d" % ((32 if trees.LONG else 5) << 20),)
+        done = run("--threads", "2", top, prefix=(*self.LIMITS, *memory))
+        self.assert_clean(done)
+        self.assertEqual(done.end["changed"], n + 1)
+        with os.scandir(top) as entries:
+            self.assertEqual({e.stat().st_uid for e in entries}, {TO})
+
+    def test_many_files(self):
+        self.wide(10000000 if trees.LONG else 40000, lambda path: os.mknod(path))
+
+    def test_many_folders(self):
+        """More than are kept in mind at once."""
+        self.wide(1000000 if trees.LONG else 40000, os.mkdir)
+
+    def test_mounts(self):
+        """What is mounted in the tree is no part of it, also on the same device; what lies under it is."""
+        fs = self.mount("ext4")
+        top = self.dir(fs + "/job")
+        elsewhere = self.dir(fs + "/elsewhere")
+        bound, covered = self.dir(top + "/bound"), self.dir(top + "/covered")
+        foreign = self.file(elsewhere + "/file")
+        self.file(covered + "/under")
+        before = witness(foreign)
+        subprocess.run(["mount", "--bind", elsewhere, bound], check=True)
+        subprocess.run(["mount", "-t", "tmpfs", "tmpfs", covered], check=True)
+        over = self.file(covered + "/over")
+        try:
+            done = run(top)
+            self.assert_clean(done)
+            self.assertEqual(done.of("root")[0]["mounts"], 2)
+            self.assertEqual(witness(foreign), before)
+            self.assert_is(over, UID, GID)
+        finally:
+            subprocess.run(["umount", covered], check=True)
+            subprocess.run(["umount", bound], check=True)
+        for path in (covered + "/under", covered, bound, top):
+            self.assert_is(path)
+
+    def test_read_only(self):
+        """It stops trying."""
+        fs = self.mount("ext4")
+        top = self.dir(fs + "/job")
+        for i in range(100):
+            self.file("%s/%d" % (top, i))
+        subprocess.run(["mount", "-o", "remount,ro", fs], check=True)
+        done = run(top, "--threads", "1")
+        self.assertEqual((done.code, done.end["verdict"]), (1, "blocked"), done)
+        self.assertEqual(done.end["exceptions"], {"blocked.readonly": 64, "left": 101})
+        self.assertEqual(done.end["blocked"], 101)
+        subprocess.run(["mount", "-o", "remount,rw", fs], check=True)
+        self.assert_clean(run(top))
+
+    def test_roots_together(self):
+        fs = self.shared("tmpfs")
+        tops = [self.dir("%s/%d" % (fs, i)) for i in range(3)]
+        for top in tops:
+            self.file(top + "/file")
+        done = run(*tops)
+        self.assert_clean(done)
+        self.assertEqual([r["path"] for r in done.of("root")], tops)
+        self.assertEqual([r["changed"] for r in done.of("root")], [2, 2, 2])
+
+
+class Refused(trees.TreeTest):
+    def refused(self, pattern, *args, **kwargs):
+        done = run(*args, **kwargs)
+        self.assertEqual((done.code, done.records), (2, []), done)
+        self.assertRegex(done.err, pattern)
+
+    def test_paths(self):
+        top = self.dir(self.folder + "/job")
+        os.symlink(top, self.folder + "/link")
+        self.dir(top + "/below")
+        plain = self.file(self.folder + "/plain")
+        ours = self.file(top + "/file")
+        overlay = self.mount("overlay")
+        for pattern, path in (("root of the machine", "/"), ("root of the machine", "/etc/.."), ("symlink", self.folder + "/link"),
+                              ("symlink", self.folder + "/link/below"), ("Not a directory", plain), ("No such file", self.folder + "/none"),
+                              ("nobody has files", "/proc"), ("--allow-overlay", overlay)):
+            with self.subTest(path=path):
+                # Before anything is done in those that would do.
+                self.refused(pattern, top, path)
+        self.refused("no path", )
+        self.assert_is(ours, UID, GID)
+
+    def test_ids(self):
+        top = self.dir(self.folder + "/job")
+        ours = self.file(top + "/file")
+        for from_, to in (("0", "5"), ("5", "0"), ("4294967295", "5"), ("5", "4294967295"), ("5:0", "6:7"), ("5:7", "6:0"),
+                          ("5:7", "6"), ("5", "6:7"), ("5", "5"), ("5:7", "6:7"), ("", "5"), ("5:", "6:"), ("root", "5"), ("-5", "6")):
+            with self.subTest(from_=from_, to=to):
+                self.refused("--(from|to)", top, from_=from_, to=to)
+        self.assert_is(ours, UID, GID)
+
+    def test_pools(self):
+        """As the map of this machine names them; a map that can not be believed is no map without pools."""
+        top = self.dir(self.folder + "/job")
+        path = self.folder + "/uidmap"
+        tool = subprocess.Popen([MAPTOOL, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        try:
+            self.assertEqual(tool.stdout.readline().strip(), "new")
+            tool.stdin.write("shape %d %d\n" % (0x78000000, 0x78000000 + 65535))
+            tool.stdin.flush()
+            self.assertEqual(tool.stdout.readline().strip(), "ok")
+            pool, last = str(0x78000000), str(0x78000000 + 65535)
+            for from_, to in ((pool, "5"), ("5", last), ("5:" + pool, "6:7"), ("5:7", "6:" + last)):
+                with self.subTest(from_=from_, to=to):
+                    self.refused("of a pool of leases", top, "--map", path, from_=from_, to=to)
+            self.assert_clean(run(top, "--map", path, from_=str(0x78000000 + 65536), to="5"))
+        finally:
+            tool.stdin.close()
+            tool.wait(SOON)
+            tool.stdout.close()
+        with open(path, "r+b") as f:
+            f.write(b"damaged!")
+        self.refused("can not be believed", top, "--map", path)
+
+    def test_privilege(self):
+        top = self.dir(self.folder + "/job")
+        self.refused("user namespace", top, prefix=("unshare", "--user", "--map-root-user"))
+        self.refused("CAP_FOWNER is missing", top, prefix=("capsh", "--drop=cap_fowner", "--", "-c", 'exec "$0" "$@"'))
+
+    def test_options(self):
+        top = self.dir(self.folder + "/job")
+        for args in (("--threads", "0"), ("--threads", "65"), ("--proof", "walk"), ("--acl", "none"), ("--max-exceptions", "-1"), ("--nonsense",)):
+            with self.subTest(args=args):
+                self.refused(".", top, *args)
+
+
+class Ends(trees.TreeTest):
+    def job(self, n):
+        top = self.dir(os.path.join(self.shared("tmpfs"), "job"))
+        for i in range(n):
+            folder = self.dir("%s/%d" % (top, i))
+            for name in ("a", "b"):
+                self.file(os.path.join(folder, name), mode=0o4755)
+        return top, 3 * n + 1
+
+    def all_given(self, top):
+        for folder, dirs, files in os.walk(top):
+            for name in [".", *dirs, *files]:
+                self.assert_is(os.path.join(folder, name))
+            for name in files:
+                self.assert_is(os.path.join(folder, name), mode=0o755)
+
+    def test_dry_run(self):
+        top, n = self.job(10)
+        before = {path: witness(path) for path in (os.path.join(d, f) for d, _, files in os.walk(top) for f in files)}
+        done = run("--dry-run", top)
+        self.assertEqual((done.code, done.end["verdict"], done.end["left"], done.end["changed"]), (1, "dirty", n, 0), done)
+        self.assertGreater(done.end["estimate_ms"], 0)
+        self.assertEqual({path: witness(path) for path in before}, before)
+        self.assert_clean(run(top))
+        self.assert_clean(run("--dry-run", top))
+
+    def test_a_better_proof_than_there_is(self):
+        top, _ = self.job(1)
+        for level in ("inode-scan", "quota"):
+            done = run("--proof", level, top)
+            self.assertEqual((done.code, done.end["verdict"], done.end["proof"]), (3, "unproven", "double-collect"), done)
+
+    def test_exceptions_are_capped(self):
+        top, n = self.job(10)
+        done = run("--dry-run", "--max-exceptions", "3", top)
+        self.assertEqual((len(done.of("exception")), done.end["exceptions_untold"]), (3, n - 3))
+        self.assertEqual(done.end["exceptions"], {"left": n})
+
+    def test_report_that_nobody_takes(self):
+        top, _ = self.job(1)
+        with open("/dev/full", "wb") as full:
+            process = trees.start(top, stdout=full)
+        _, err = process.communicate(timeout=SOON)
+        self.assertEqual(process.returncode, 4, err)
+        self.assertIn(b"No space left", err)
+
+    def held(self, *args):
+        """One that waits for its first record to be taken: the process and where to take it."""
+        take, give = os.pipe()
+        os.set_blocking(give, False)
+        try:
+            while True:
+                os.write(give, b" " * 4096)
+        except BlockingIOError:
+            os.set_blocking(give, True)
+        process = trees.start(*args, stdout=give)
+        os.close(give)
+        self.addCleanup(process.stderr.close)
+        process.stdout = os.fdopen(take, "rb")
+
+        def status(key):
+            with open("/proc/%d/status" % process.pid) as f:
+                return next(line.split(":")[1].strip() for line in f if line.startswith(key + ":"))
+
+        # SIGTERM is blocked just before the record.
+        until(lambda: int(status("SigBlk"), 16) >> (signal.SIGTERM - 1) & 1 and status("State")[0] == "S", "it waits")
+        return process, status
+
+    def test_signals(self):
+        """Interrupted it says so and is gone on with; SIGUSR1 has it say how far it is."""
+        top, _ = self.job(100)
+        process, _ = self.held(top)
+        os.kill(process.pid, signal.SIGUSR1)
+        os.kill(process.pid, signal.SIGTERM)
+        done = trees.finish(process)
+        self.assertEqual((done.code, done.end["verdict"]), (3, "unproven"), done)
+        self.assertRegex(done.end["reason"], "interrupted")
+        self.assertEqual(len(done.of("progress")), 1)
+        self.assert_clean(run(top))
+        self.all_given(top)
+
+    def test_privilege_is_given_up(self):
+        top, _ = self.job(1)
+        process, status = self.held(top)
+        needed = sum(1 << cap for cap in (0, 2, 3, 4))  # chown, dac_read_search, fowner, fsetid
+        until(lambda: int(status("CapEff"), 16) == needed, "it has no more than it needs")
+        self.assertEqual({key: int(status(key), 16) & ~needed for key in ("CapPrm", "CapInh", "CapBnd", "CapAmb")},
+                         {"CapPrm": 0, "CapInh": 0, "CapBnd": 0, "CapAmb": 0})
+        self.assertEqual(status("NoNewPrivs"), "1")
+        self.assertEqual(trees.finish(process).code, 0)
+
+    def test_killed_and_gone_on_with(self):
+        """Whenever it is killed, what is done stays right, its top is the last, and the next run does the rest."""
+        top, _ = self.job(2000 if trees.LONG else 300)
+        began = time.monotonic()
+        self.assertEqual(run("--dry-run", top).code, 1)
+        took = time.monotonic() - began
+        for i in range(100 if trees.LONG else 10):
+            process = trees.start(top)
+            time.sleep(took * (i % 10) / 10)
+            os.kill(process.pid, signal.SIGKILL)
+            done = trees.finish(process)
+            if any(os.lstat(os.path.join(d, f)).st_uid == UID for d, _, files in os.walk(top) for f in files):
+                self.assertEqual(os.lstat(top).st_uid, UID)
+                self.assertNotEqual(done.code, 0)
+            if i % 5 == 4:
+                self.assert_clean(run(top))
+                self.all_given(top)
+                for folder, dirs, files in os.walk(top, topdown=False):
+                    for name in [*files, "."]:
+                        os.chown(os.path.join(folder, name), UID, GID)
+                        os.chmod(os.path.join(folder, name), 0o4755 if name != "." else 0o755)
+
+    def test_two_at_once(self):
+        top, n = self.job(300)
+        two = [trees.start(top) for _ in range(2)]
+        done = [trees.finish(process) for process in two]
+        for each in done:
+            # One may see what the other one does as changes of the tree, all the time.
+            self.assertIn(each.code, (0, 3), each)
+        self.assert_clean(run(top))
+        self.all_given(top)
+
+    def test_folders_that_change_are_no_proof(self):
+        """Somebody makes and removes files all the time: unproven, and the folder is named."""
+        top, _ = self.job(3)
+        os.chown(top + "/1", TO, TO_GID)
+        busy = subprocess.Popen([sys.executable, "-c", "import os\nwhile True:\n os.mknod('busy')\n os.unlink('busy')"],
+                                cwd=top + "/1", user=TO, group=TO_GID)
+        try:
+            seen = []
+
+            def unproven():
+                self.assertIsNone(busy.poll())
+                seen[:] = [run(top)]
+                return seen[0].code == 3
+
+            # However seldom it gets a turn.
+            until(unproven, "no proof", 120)
+            self.assertEqual(set(seen[0].classes()), {"mutating"}, seen)
+            self.assertLessEqual(set(seen[0].classes()["mutating"]), {"1", "busy"})
+            self.assertRegex(seen[0].end["reason"], "change all the time")
+        finally:
+            busy.kill()
+            busy.wait()
+
+    def test_help_and_version(self):
+        for option, pattern in (("--help", "^xce-normalise --from"), ("--version", r"^xce-normalise \d")):
+            done = subprocess.run([trees.PROGRAM, option], capture_output=True, text=True)
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertRegex(done.stdout, pattern)
+
+    def test_on_a_terminal(self):
+        """Lines for people; --json all the same."""
+        top, _ = self.job(2)
+        os.mknod(top + "/dev\nice", stat.S_IFCHR, os.makedev(1, 3))
+        os.chown(top + "/dev\nice", UID, GID)
+
+        def said(*args):
+            return subprocess.run(["script", "-qec", "%s --from %s --to %s --map /nonexistent %s" % (
+                trees.PROGRAM, trees.FROM_ARG, trees.TO_ARG, " ".join(args)), "/dev/null"], stdin=subprocess.DEVNULL,
+                capture_output=True, text=True).stdout
+
+        text = said(top)
+        self.assertIn("blocked.device: %s/dev\\x0aice" % top, text)
+        self.assertRegex(text, "(?m)^blocked: something could not be changed")
+        self.assertTrue(re.search(r'^{"record": "start"', said("--json", top), re.M))
+
+
+if __name__ == "__main__":
+    trees.alone()
+    if len(sys.argv) < 2:
+        sys.exit("usage: test_normalise.py MAPTOOL [unittest arguments]")
+    MAPTOOL = sys.argv.pop(1)
+    unittest.main(verbosity=2)
