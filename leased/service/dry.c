@@ -61,7 +61,7 @@ void dry_begin(struct service *service, struct service_request *request)
 
 /* ---- the answer ---- */
 
-static bool is_sound(const Xce__V1__DryReport *report)
+bool dry_is_sound(const Xce__V1__DryReport *report)
 {
     struct err err;
 
@@ -122,7 +122,7 @@ void dry_heard(struct service *service, const Xce__V1__DryReport *report)
     TAILQ_FOREACH(dry, &service->dries, link)
     if (dry->question == report->question)
         break;
-    if (!dry || !is_sound(report))
+    if (!dry || !dry_is_sound(report))
         return;
     request = settle(service, dry);
     if (request && service_permits(service, request))

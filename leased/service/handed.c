@@ -29,7 +29,8 @@ static bool may_release(const struct fsm_lease *lease, const char *node, uint32_
            (caller == 0 || caller == lease->uid || caller == lease->owner.uid);
 }
 
-static void propose(struct service *service, const char *node, const Xce__V1__DeferredRelease *told)
+static void propose(struct service *service, const char *node, const Xce__V1__DeferredRelease *told,
+                    engine_done_fn done, void *arg)
 {
     Xce__V1__Command command = XCE__V1__COMMAND__INIT;
     Xce__V1__CmdRelease release = XCE__V1__CMD_RELEASE__INIT;
@@ -49,11 +50,11 @@ static void propose(struct service *service, const char *node, const Xce__V1__De
     command.request = &request;
     command.kind_case = XCE__V1__COMMAND__KIND_RELEASE;
     command.release = &release;
-    service_propose_own(service, &command, NULL, NULL);
+    service_propose_own(service, &command, done, arg);
 }
 
 int handed_release(struct service *service, const char *node, const Xce__V1__DeferredRelease *told,
-                   const char **message)
+                   engine_done_fn done, void *arg, const char **message)
 {
     const struct fsm_lease *lease = fsm_lease(service_fsm(service), told->lease);
 
@@ -73,6 +74,6 @@ int handed_release(struct service *service, const char *node, const Xce__V1__Def
     log_notice(
         LOG_FIELDS(.lease = lease->id, .uid = lease->uid, .epoch = lease->epoch, .node = node),
         "released: handed over on the node by uid %" PRIu32, told->caller);
-    propose(service, node, told);
-    return 0;
+    propose(service, node, told, done, arg);
+    return HANDED_PROPOSED;
 }

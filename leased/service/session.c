@@ -6,6 +6,7 @@
 
 #include "common/log.h"
 #include "common/text.h"
+#include "leased/service/dry.h"
 #include "leased/service/handed.h"
 #include "leased/service/internal.h"
 #include "leased/service/report.h"
@@ -22,7 +23,8 @@
 #define AHEAD_POOL    32
 #define AHEAD_MAX     1024
 #define LOOK_EVERY_MS 1000
-#define PROPOSALS_MAX 8 /* of one node at a time: the queue is for all */
+#define PROPOSALS_MAX 8  /* of one node at a time: the queue is for all */
+#define DRY_ASKED_MAX 32 /* dry runs of one node at a time, of all replicas */
 #define REPORT_AGAIN  "a pool is new: report your epochs again"
 
 /* hello ─▶ CmdHello applied ─▶ welcome, pools, changes since resume (or all) ─▶ reports, heartbeats, ... ─▶ ended */
@@ -46,11 +48,13 @@ struct session {
     uint64_t resume;
     bool mirror_own, same_incarnation;
     bool list_wanted;
-    bool epochs_asked, epochs_told; /* in this session */
-    uint64_t n_epochs;              /* reported in it */
-    uint64_t looked;                /* version of the look-ahead sent last */
-    uint64_t surveyed;              /* the question of a survey that was sent last */
-    bool answered;                  /* and it was */
+    bool epochs_asked, epochs_told;    /* in this session */
+    uint64_t n_epochs;                 /* reported in it */
+    uint64_t looked;                   /* version of the look-ahead sent last */
+    uint64_t surveyed;                 /* the question of a survey that was sent last */
+    bool answered;                     /* and it was */
+    uint64_t dry_asked[DRY_ASKED_MAX]; /* and not answered; 0 = nothing */
+    size_t dry_next;                   /* its place */
     struct hub_subscription *subscription;
     bool full; /* the stream takes no more for now */
     /* a full list is under way: the node does not hold everything up to anything yet */
@@ -400,17 +404,32 @@ static void said_hello(struct session *session, const Xce__V1__Hello *hello)
 
 /* ---- reports, heartbeats ---- */
 
+/* What it says is not read while so many are under way. */
+static void proposal_begins(struct session *session)
+{
+    if (++session->proposals >= PROPOSALS_MAX)
+        session->stream->ops->pause(session->stream);
+}
+
+/* false: so is the session. */
+static bool proposal_is_over(struct session *session)
+{
+    session->proposals--;
+    if (session->orphan) {
+        destroy(session);
+        return false;
+    }
+    if (session->proposals == PROPOSALS_MAX - 1)
+        session->stream->ops->resume(session->stream);
+    return true;
+}
+
 static void reported(int r, const struct fsm_outcome *outcome, void *arg)
 {
     struct session *session = arg;
 
-    session->proposals--;
-    if (session->orphan) {
-        destroy(session);
+    if (!proposal_is_over(session))
         return;
-    }
-    if (session->proposals == PROPOSALS_MAX - 1)
-        session->stream->ops->resume(session->stream);
     /* The node says it again when it does not see its word in the feed, or in its next session. */
     if (r < 0)
         finish(session, r, NULL);
@@ -475,8 +494,7 @@ static void said_report(struct session *session, const Xce__V1__Report *report)
         session->n_epochs += report->n_epochs;
         command.kind_case = XCE__V1__COMMAND__KIND_REPORT;
         command.report = &say;
-        if (++session->proposals >= PROPOSALS_MAX)
-            session->stream->ops->pause(session->stream);
+        proposal_begins(session);
         service_propose_own(session->service, &command,
                             report->epochs_done ? epochs_reported : reported, session);
     }
@@ -529,13 +547,37 @@ static void said_overlap(struct session *session, const Xce__V1__OverlapAnswer *
     survey_heard(session->service, session->node, answer);
 }
 
+/* The node says it again when it does not see the lease end. */
+static void released(int r, const struct fsm_outcome *outcome, void *arg)
+{
+    (void)r, (void)outcome;
+    (void)proposal_is_over(arg);
+}
+
 static void said_release(struct session *session, const Xce__V1__DeferredRelease *release)
 {
     const char *message;
-    int r = handed_release(session->service, session->node, release, &message);
+    int r;
 
+    proposal_begins(session);
+    r = handed_release(session->service, session->node, release, released, session, &message);
+    if (r != HANDED_PROPOSED)
+        (void)proposal_is_over(session);
     if (r < 0)
         finish(session, r, message);
+}
+
+/* One answer to each question that this session was asked: it goes to all replicas. */
+static void said_dry(struct session *session, const Xce__V1__DryReport *report)
+{
+    for (size_t i = 0; i < DRY_ASKED_MAX; i++) {
+        if (!report->question || session->dry_asked[i] != report->question)
+            continue;
+        session->dry_asked[i] = 0;
+        if (dry_is_sound(report))
+            tell_dry_found(session->service->tell, report);
+        return;
+    }
 }
 
 /* ---- the stream's events ---- */
@@ -583,7 +625,7 @@ static void said(struct service_stream *stream, const ProtobufCMessage *message)
         break;
     case XCE__V1__SESSION_UP__BODY_REPORT:
         if (session->stage == STAGE_SERVED && up->report->dry)
-            tell_dry_found(session->service->tell, up->report->dry);
+            said_dry(session, up->report->dry);
         else if (session->stage == STAGE_SERVED)
             said_report(session, up->report);
         break;
@@ -688,6 +730,10 @@ void session_sweep(struct service *service, const char *node, const ProtobufCBin
     sweep.reason = text;
     sweep.dry_run = question != 0;
     sweep.question = question;
+    if (question) {
+        session->dry_asked[session->dry_next] = question;
+        session->dry_next = (session->dry_next + 1) % DRY_ASKED_MAX;
+    }
     message.body_case = XCE__V1__SESSION_DOWN__BODY_SWEEP;
     message.sweep = &sweep;
     send_message(session, &message);

@@ -469,6 +469,119 @@ static void session_with_many_reports_under_way_is_not_read(void **state)
     kit_stream_end(&stream);
 }
 
+/* A lease of n1, whose first member says nothing, that n2 is a member of, too. */
+static void lease_on_n2(struct service_kit *kit, struct kit_call *call)
+{
+    Xce__V1__Command command = XCE__V1__COMMAND__INIT;
+    Xce__V1__CmdRenew renew = XCE__V1__CMD_RENEW__INIT;
+    ProtobufCBinaryData n2 = {2, (uint8_t *)"n2"};
+
+    service_kit_acquire(kit, call, 1, 1);
+    service_kit_settle(kit);
+    renew.lease = 1;
+    renew.epoch = 1;
+    renew.nodes = &n2;
+    renew.n_nodes = 1;
+    command.kind_case = XCE__V1__COMMAND__KIND_RENEW;
+    command.renew = &renew;
+    propose(kit, &command);
+    service_kit_settle(kit);
+    assert_int_equal(fsm_lease(kit->engine.fsm, 1)->n_members, 2);
+}
+
+/* Of a lease that is here each id is another one. */
+static void session_with_many_releases_under_way_is_not_read(void **state)
+{
+    struct service_kit *kit = *state;
+    Xce__V1__SessionUp up = XCE__V1__SESSION_UP__INIT;
+    Xce__V1__DeferredRelease release = XCE__V1__DEFERRED_RELEASE__INIT;
+    struct kit_stream stream;
+    struct kit_call call;
+    uint8_t id[16] = {0};
+
+    begin(kit, &stream, "n2");
+    lease_on_n2(kit, &call);
+    release.lease = 1;
+    release.uid = ENGINE_KIT_UID;
+    release.epoch = 1;
+    release.id = (ProtobufCBinaryData){sizeof id, id};
+    up.body_case = XCE__V1__SESSION_UP__BODY_RELEASE;
+    up.release = &release;
+    for (id[0] = 0; !stream.paused && id[0] < 100; id[0]++)
+        kit_stream_say(&stream, &up);
+    assert_int_equal(id[0], 8);
+    service_kit_settle(kit);
+    assert_false(stream.paused);
+    assert_false(stream.finished);
+    assert_int_equal(fsm_lease(kit->engine.fsm, 1)->state, LEASE_DRAINING);
+    /* What is over needs no proposal. */
+    for (id[0] = 100; id[0] < 200; id[0]++)
+        kit_stream_say(&stream, &up);
+    assert_false(stream.paused);
+    kit_call_done(&call);
+    kit_stream_end(&stream);
+}
+
+/* ---- dry runs ---- */
+
+static unsigned n_dry_told;
+
+static void count_dry(const uint8_t *bytes, size_t len, void *arg)
+{
+    Xce__V1__Told *told = xce__v1__told__unpack(NULL, len, bytes);
+
+    n_dry_told += told && told->dry_found;
+    xce__v1__told__free_unpacked(told, NULL);
+}
+
+static void dry_say(struct service_kit *kit, struct kit_stream *stream, uint64_t question, size_t n)
+{
+    Xce__V1__SessionUp up = XCE__V1__SESSION_UP__INIT;
+    Xce__V1__Report report = XCE__V1__REPORT__INIT;
+    Xce__V1__DryReport dry = XCE__V1__DRY_REPORT__INIT;
+    Xce__V1__RemnantReport remnant = XCE__V1__REMNANT_REPORT__INIT;
+    Xce__V1__RemnantReport **remnants = calloc(n + 1, sizeof *remnants);
+
+    for (size_t i = 0; i < n; i++)
+        remnants[i] = &remnant;
+    dry.question = question;
+    dry.remnants = remnants;
+    dry.n_remnants = n;
+    report.dry = &dry;
+    up.body_case = XCE__V1__SESSION_UP__BODY_REPORT;
+    up.report = &report;
+    kit_stream_say(stream, &up);
+    service_kit_settle(kit);
+    free(remnants);
+}
+
+/* It goes to all replicas, outside of the log. */
+static void session_tells_one_answer_to_a_dry_run_that_was_asked(void **state)
+{
+    static const ProtobufCBinaryData reason = {0};
+    struct service_kit *kit = *state;
+    struct kit_stream stream, other;
+
+    begin(kit, &stream, "n2");
+    begin(kit, &other, "n3");
+    kit->hooks.told = count_dry;
+    n_dry_told = 0;
+    session_sweep(kit->service, "n2", &reason, 42);
+    dry_say(kit, &stream, 43, 1);
+    dry_say(kit, &stream, 0, 1);
+    dry_say(kit, &other, 42, 1);
+    assert_int_equal(n_dry_told, 0);
+    dry_say(kit, &stream, 42, 1);
+    assert_int_equal(n_dry_told, 1);
+    dry_say(kit, &stream, 42, 1);
+    assert_int_equal(n_dry_told, 1);
+    session_sweep(kit->service, "n2", &reason, 44);
+    dry_say(kit, &stream, 44, 501);
+    assert_int_equal(n_dry_told, 1);
+    kit_stream_end(&stream);
+    kit_stream_end(&other);
+}
+
 static void rubbish_from_another_replica_changes_nothing(void **state)
 {
     static const uint8_t rubbish[] = {0x0a, 0x7f, 0xff, 0x00};
@@ -609,6 +722,8 @@ int main(void)
         TEST(session_without_a_word_is_ended),
         TEST(session_anew_ends_the_one_before),
         TEST(session_with_many_reports_under_way_is_not_read),
+        TEST(session_with_many_releases_under_way_is_not_read),
+        TEST(session_tells_one_answer_to_a_dry_run_that_was_asked),
         TEST(session_hello_that_cannot_be_is_refused),
         TEST(session_report_that_cannot_be_names_the_place),
         TEST(session_reports_of_what_is_not_change_nothing),
