@@ -77,6 +77,13 @@ static inline bool map_here(const struct map_entry *entry)
            (entry->record.flags & (XCE_MAP_MEMBER | XCE_MAP_CLOSED)) == XCE_MAP_MEMBER;
 }
 
+/* Whether the lease was let in on this machine and is not any more: what still runs in its slice is nobody's. */
+static inline bool map_ended(const struct map_entry *entry)
+{
+    return map_named(entry) && (entry->record.flags & (XCE_MAP_MEMBER | XCE_MAP_CLOSED)) ==
+                                   (XCE_MAP_MEMBER | XCE_MAP_CLOSED);
+}
+
 /* Strings of a copy; they live as long as it does. home and shell only if wanted. */
 static inline const char *map_name(const struct map_entry *entry)
 {

@@ -185,3 +185,11 @@ bool node_map_here(struct node_map_reader *reader, uint32_t uid)
     }
     return r == 0 && map_here(&entry);
 }
+
+bool node_map_closed(struct node_map_reader *reader, uint32_t uid)
+{
+    struct map_entry entry;
+
+    return !reader->none && reader_open(reader) &&
+           map_find_uid(&reader->map, uid, MAP_WANT_RECORD, &entry) == 0 && map_ended(&entry);
+}

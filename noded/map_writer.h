@@ -75,5 +75,7 @@ struct node_map_reader {
 void node_map_reader_done(struct node_map_reader *reader);
 /* Whether anything may run under the uid. Unsure counts as yes, so that nothing is killed on a guess. */
 bool node_map_here(struct node_map_reader *reader, uint32_t uid);
+/* Whether this machine is a member of the lease that has the uid, and has closed admission. Unsure counts as no. */
+bool node_map_closed(struct node_map_reader *reader, uint32_t uid);
 
 #endif

@@ -96,6 +96,10 @@ static void settle(void *arg)
     int64_t now_ms = loop_now_fresh_ms(), next_ms;
 
     if (atomic_load(&n->stopping)) {
+        if (!n->session && !n->killed_last) {
+            n->killed_last = true; /* what ended while the session did */
+            state_kill_ended(n->state);
+        }
         if (n->n_jobs == 0 && !n->session && noded_deferred_ended(n))
             loop_stop(n->loop);
         return;
@@ -392,6 +396,7 @@ static void stop(struct noded *n)
     accounts_free(n->overlap.accounts);
     n->accounts = n->overlap.accounts = NULL;
     noded_enroll_cancel(n);
+    state_kill_ended(n->state);
     noded_sweep_halt(n);
     noded_deferred_stop(n);
     if (n->session)

@@ -183,6 +183,7 @@ struct noded {
 
     /* noded_kill.c */
     bool killing;
+    bool killed_last;          /* at noded's end */
     struct uid_list kill_next; /* when that is done */
 
     /* noded_guard.c */

@@ -43,7 +43,7 @@ static void done(int r, void *arg)
     free(k->uids);
     free(k);
     n->killing = false;
-    if (n->kill_next.n && !atomic_load(&n->stopping))
+    if (n->kill_next.n) /* also at noded's end: nothing of it can hang */
         begin(n);
     noded_touch(n);
 }

@@ -2,9 +2,10 @@
  * masked, hangs where not even SIGKILL reaches it, is killed again and again, or can not start.
  *
  *     every TICK_MS:  when was leased heard (the map), which validity (the pools' file)?
- *                     LATE_MS past a deadline:  whatever the map still calls here of that pool is ended, again each time
+ *                     LATE_MS past a deadline:  whatever the map still calls here of that pool is ended, again each time;
+ *                     and what noded has closed, but which still runs in its slice
  *
- * noded has closed admission by then, and nothing is here any more, if it or its successor works: then nothing is done. It writes
+ * noded has closed admission by then and killed what ran, if it or its successor works: then nothing is done. It writes
  * nothing; what is dead is swept, and said, by the next noded. docs/decisions/0017 */
 #include <errno.h>
 #include <signal.h>
@@ -44,10 +45,13 @@ struct standby {
     int64_t since_ms; /* as long as the map does not say when leased was heard; 0 = it does */
 
     struct pools_file pools;
-    uint32_t *due; /* ascending */
-    size_t n_due, cap_due, asked;
+    uint32_t *due; /* ascending: what runs in their slices is to end */
+    size_t n_due, cap_due;
+    uint32_t *here; /* of these, those that are here: all that runs is */
+    size_t n_here, cap_here, asked;
     uint32_t *free; /* of these, those that nobody else has */
     size_t n_free;
+    unsigned stages; /* of the sweep under way */
     struct looker looker;
     struct sweep sweep;
     struct sweep_list list;
@@ -78,10 +82,22 @@ static int64_t validity_ms(const struct pools_file *file, uint32_t uid)
     return VALIDITY_MS;
 }
 
-static void due_add(struct standby *s, uint32_t uid)
+static void uid_add(uint32_t **uids, size_t *n, size_t *cap, uint32_t uid)
 {
-    if (mem_grow(&s->due, &s->cap_due, s->n_due + 1, DUE_MAX, sizeof(*s->due)) == 0)
-        s->due[s->n_due++] = uid;
+    if (mem_grow(uids, cap, *n + 1, DUE_MAX, sizeof(**uids)) == 0)
+        (*uids)[(*n)++] = uid;
+}
+
+/* Whether it is to end, once its validity has passed. */
+static void due_add(struct standby *s, const struct map_entry *entry)
+{
+    uint32_t uid = entry->record.uid;
+
+    if (map_here(entry))
+        uid_add(&s->here, &s->n_here, &s->cap_here, uid);
+    else if (!map_ended(entry) || !sweep_slice_runs(&s->looker.places, uid))
+        return;
+    uid_add(&s->due, &s->n_due, &s->cap_due, uid);
 }
 
 static int64_t shortest_ms(const struct pools_file *file)
@@ -94,30 +110,33 @@ static int64_t shortest_ms(const struct pools_file *file)
     return shortest;
 }
 
-/* All that is here and should not be any more. */
+/* All that is here, or runs, and should not any more. */
 static void due_find(struct standby *s, const struct map *map)
 {
     int64_t now_ms = loop_now_fresh_ms(), silent_ms = now_ms - heard_ms(s, map, now_ms) - LATE_MS;
     struct map_entry entry;
 
-    s->n_due = 0;
+    s->n_due = s->n_here = 0;
     if (pools_file_read(s->pools_path, &s->pools) < 0)
         s->pools.n_pools = 0;
     if (silent_ms < shortest_ms(&s->pools))
         return;
     for (uint32_t uid = 0; map_next(map, uid, MAP_WANT_RECORD, &entry) == 0;
          uid = entry.record.uid + 1)
-        if (map_here(&entry) && silent_ms >= validity_ms(&s->pools, entry.record.uid))
-            due_add(s, entry.record.uid);
+        if (silent_ms >= validity_ms(&s->pools, entry.record.uid))
+            due_add(s, &entry);
 }
 
-/* Again at the last moment: noded may be back, and have closed it, or heard leased. */
+/* Again at the last moment: noded may be back, and have closed it, or heard leased. In the slice of what is closed nothing is
+ * sanctioned, whoever is back. */
 static bool is_due(uint32_t uid, void *arg)
 {
     struct standby *s = arg;
+    struct node_map_reader *map = &s->looker.map;
 
     return sweep_list_has(uid, &s->list) && !atomic_load(&s->stopping) &&
-           node_map_here(&s->looker.map, uid) && !s->looker.map.unsure;
+           ((s->stages == SWEEP_SLICES && node_map_closed(map, uid)) ||
+            (node_map_here(map, uid) && !map->unsure));
 }
 
 /* ---- ending it ---- */
@@ -129,8 +148,9 @@ static void finish(struct standby *s)
     s->busy = false;
 }
 
-static void sweep_set(struct standby *s, const uint32_t *uids, size_t n_uids)
+static void sweep_set(struct standby *s, unsigned stages, const uint32_t *uids, size_t n_uids)
 {
+    s->stages = stages;
     s->list = (struct sweep_list){uids, n_uids};
     s->looker.min = uids[0];
     s->looker.max = uids[n_uids - 1];
@@ -144,11 +164,11 @@ static void sweep_set(struct standby *s, const uint32_t *uids, size_t n_uids)
     };
 }
 
-static void end_work(void *arg)
+static void sweep_work(void *arg)
 {
     struct standby *s = arg;
 
-    sweep_run(&s->sweep, SWEEP_RUNNING);
+    sweep_run(&s->sweep, s->stages);
 }
 
 static void ended(int r, void *arg)
@@ -165,15 +185,15 @@ static void asked(int r, const struct collide_answer *answer, void *arg)
     struct standby *s = arg;
     size_t from = s->asked;
 
-    s->asked += s->n_due - from < BATCH ? s->n_due - from : BATCH;
+    s->asked += s->n_here - from < BATCH ? s->n_here - from : BATCH;
     for (size_t i = from; r == 0 && answer->total <= answer->n && i < s->asked; i++) {
         bool has = false;
         for (uint32_t j = 0; j < answer->n; j++)
-            has |= answer->found[j].uid == s->due[i];
+            has |= answer->found[j].uid == s->here[i];
         if (!has)
-            s->free[s->n_free++] = s->due[i];
+            s->free[s->n_free++] = s->here[i];
     }
-    if (r == 0 && s->asked < s->n_due) {
+    if (r == 0 && s->asked < s->n_here) {
         ask(s);
         return;
     }
@@ -185,8 +205,8 @@ static void asked(int r, const struct collide_answer *answer, void *arg)
         return;
     }
     sweep_done(&s->sweep);
-    sweep_set(s, s->free, s->n_free);
-    if (loop_work_submit(s->loop, end_work, ended, s) < 0)
+    sweep_set(s, SWEEP_RUNNING, s->free, s->n_free);
+    if (loop_work_submit(s->loop, sweep_work, ended, s) < 0)
         finish(s);
 }
 
@@ -195,16 +215,9 @@ static void ask(struct standby *s)
     struct collide_question q = {.kind = COLLIDE_UIDS};
 
     memcpy(q.prefix, s->pools.prefix, sizeof(s->pools.prefix));
-    for (size_t i = s->asked; i < s->n_due && q.n < BATCH; i++)
-        q.uids[q.n++] = (struct collide_uid){s->due[i], 0};
+    for (size_t i = s->asked; i < s->n_here && q.n < BATCH; i++)
+        q.uids[q.n++] = (struct collide_uid){s->here[i], 0};
     accounts_ask(s->accounts, &q, ASK_MS, asked, s);
-}
-
-static void slices_work(void *arg)
-{
-    struct standby *s = arg;
-
-    sweep_run(&s->sweep, SWEEP_SLICES);
 }
 
 static void slices_ended(int r, void *arg)
@@ -213,8 +226,8 @@ static void slices_ended(int r, void *arg)
 
     s->asked = s->n_free = 0;
     free(s->free);
-    s->free = mem_must_calloc(s->n_due, sizeof(*s->free));
-    if (r < 0 || atomic_load(&s->stopping))
+    s->free = mem_must_calloc(s->n_here + 1, sizeof(*s->free));
+    if (r < 0 || s->n_here == 0 || atomic_load(&s->stopping))
         finish(s);
     else
         ask(s);
@@ -225,14 +238,14 @@ static void end_due(struct standby *s)
     log_error(
         NULL,
         "leased was not heard for the validity of %zu leases that are here, and noded has not "
-        "ended them: what runs under them is killed",
-        s->n_due);
+        "ended them; of %zu that it has closed something still runs: all that is killed",
+        s->n_here, s->n_due - s->n_here);
     s->busy = true;
     memcpy(s->looker.prefix, s->pools.prefix, sizeof(s->looker.prefix));
     bus_prefix(s->looker.bus, s->looker.prefix);
     s->looker.map = (struct node_map_reader){.path = s->map_path};
-    sweep_set(s, s->due, s->n_due);
-    if (loop_work_submit(s->loop, slices_work, slices_ended, s) < 0)
+    sweep_set(s, SWEEP_SLICES, s->due, s->n_due);
+    if (loop_work_submit(s->loop, sweep_work, slices_ended, s) < 0)
         finish(s);
 }
 

@@ -818,6 +818,16 @@ static void flush_kills(struct state *state)
         state->ops.kill(uids, n, state->arg);
 }
 
+void state_kill_ended(struct state *state)
+{
+    struct seen *seen;
+
+    for (size_t at = 0; (seen = table_next(&state->table, &at));)
+        if (slot_standing(seen->slot) == STANDS_SWEPT)
+            slot_want_kill(state, seen->slot);
+    flush_kills(state);
+}
+
 void state_flush(struct state *state, int64_t now_ms, bool may_sweep)
 {
     state->now_ms = now_ms;

@@ -179,6 +179,9 @@ void state_end_pool(struct state *state, const char *name);
 /* Its release was handed over here: what is here of it ends now. Nothing, if it is not this node's, or over. */
 void state_end_lease(struct state *state, uint32_t uid, uint32_t epoch);
 
+/* This node ends, and nobody sweeps for a while: what runs in the slices of all that is over is killed once more. */
+void state_kill_ended(struct state *state);
+
 /* Somebody wants to know: what is dirty is looked at again now. */
 void state_sweep_now(struct state *state);
 

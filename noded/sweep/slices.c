@@ -66,6 +66,14 @@ static int slice_open(const struct sweep_places *places, uint32_t uid)
     return n < 0 || (size_t)n >= sizeof(path) ? -ENAMETOOLONG : folder_open(AT_FDCWD, path);
 }
 
+bool sweep_slice_runs(const struct sweep_places *places, uint32_t uid)
+{
+    auto_close int dir_fd = places->cgroup ? slice_open(places, uid) : -1;
+    auto_close int fd = dir_fd < 0 ? -1 : openat(dir_fd, "cgroup.events", O_RDONLY | O_CLOEXEC);
+
+    return fd >= 0 && slice_populated(fd) == 1;
+}
+
 /* Kill all first, then wait for all: they die at the same time. */
 void sweep_slices(struct sweep *sweep)
 {

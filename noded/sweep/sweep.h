@@ -131,6 +131,9 @@ void sweep_done(struct sweep *sweep);
 /* The finding that stands in the way of calling uid clean; NULL = clean. A finding of its own before a common one. */
 const struct sweep_finding *sweep_verdict(const struct sweep *sweep, uint32_t uid);
 
+/* Whether anything runs below the slice of the uid, as far as can be seen. */
+bool sweep_slice_runs(const struct sweep_places *places, uint32_t uid);
+
 /* ---- for the kinds ---- */
 
 static inline bool sweep_wants(const struct sweep *sweep, uint32_t id)

@@ -1229,6 +1229,37 @@ class NodedTest(unittest.TestCase):
         finally:
             subprocess.run(["fsfreeze", "-u", root], check=True)
 
+    def stand_by(self):
+        """Beside noded, as its unit has it."""
+        with open(self.noded.log, "ab") as log:
+            child = subprocess.Popen([os.path.join(peer.BUILD, "noded/noded"), "--stand-by", self.noded.conf],
+                                     stderr=log, stdout=log)
+        self.addCleanup(child.wait)
+        self.addCleanup(child.kill)
+
+    def not_heard_for(self, seconds):
+        """leased, as the map has it; noded does not run."""
+        heard_ms = int((time.clock_gettime(time.CLOCK_BOOTTIME) - seconds) * 1000)
+        if heard_ms <= 0:
+            self.skipTest("this machine has not been up for that long")
+        with open(self.noded.map, "r+b") as f:
+            f.seek(2072)
+            f.write(struct.pack("<Q", heard_ms))
+
+    def test_stand_by_ends_what_is_closed_and_still_runs(self):
+        self.own_cgroup()
+        self.begin(validity_ms=1000)
+        lease = self.acquire()
+        self.release_with_shared_memory(lease)
+        self.assertEqual(self.noded.record(lease.uid)[2] & 3, 3)  # a member, closed
+        self.assertEqual(self.noded.stop(), 0)
+        self.not_heard_for(60)
+        inside, outside = self.run_in_slice(lease, "sleep", "1000"), self.run_as(lease.uid, "sleep", "1000")
+        self.stand_by()
+        self.killed(inside, 60)
+        self.assertIn("of 1 that it has closed something still runs", self.noded.said())
+        self.assertIsNone(outside.poll())  # that waits for noded
+
     def test_reloads_end_it_at_no_moment(self):
         for i in range(3):
             said = len(self.noded.said()) if i else 0

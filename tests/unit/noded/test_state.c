@@ -150,6 +150,24 @@ static void state_end_kills_at_once_whatever_sweep_runs(void **state)
     expect(f, "set 1/1 3 member closed;"); /* once */
 }
 
+/* A sweep that is given up at the end of noded may not have come to it, nor may whoever comes next for a while. */
+static void state_end_of_the_node_kills_what_is_over(void **state)
+{
+    struct fixture *f = *state;
+
+    session(f, true);
+    make_here(f, 0, 1);
+    make_here(f, 1, 1);
+    make_here(f, 2, 1);
+    shows(f, 0, 1, STATE_DRAINING, PROOF_NONE);
+    shows(f, 2, 1, STATE_DRAINING, PROOF_NONE);
+    expect(f, "close 0/1; set 0/1 3 member closed; close 2/1; set 2/1 3 member closed; "
+              "persist 0/1c 2/1c; sweep 0/1c 2/1c; kill 0/1 2/1;");
+    shows(f, 2, 1, STATE_COOLING, PROOF_CLEAN); /* and that is clean */
+    state_kill_ended(f->state);
+    expect(f, "set 2/1 5 member closed; kill 0/1;");
+}
+
 static void state_older_epoch_is_refused(void **state)
 {
     struct fixture *f = *state;
@@ -940,6 +958,7 @@ int main(void)
         STATE_TEST(state_map_says_ready_as_long_as_it_is_so),
         STATE_TEST(state_ready_waits_for_disk_and_vetting_in_either_order),
         STATE_TEST(state_end_kills_at_once_whatever_sweep_runs),
+        STATE_TEST(state_end_of_the_node_kills_what_is_over),
         STATE_TEST(state_older_epoch_is_refused),
         STATE_TEST(state_stray_of_what_is_swept_is_swept_for_again),
         STATE_TEST(state_stray_of_what_is_dirty_waits_with_it),
