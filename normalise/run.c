@@ -157,7 +157,7 @@ static int round_do(struct state *s)
     sums = sums_of(s);
     if (r < 0 || s->stop || sums.unknown)
         return r;
-    return sums.moved || verify_clock_was_set(&s->verify) ? AGAIN : 0;
+    return sums.moved || !verify_is_same(&s->verify) ? AGAIN : 0;
 }
 
 /* Why it is not clean; NULL: it is. */
@@ -181,7 +181,7 @@ static const char *judge(const struct state *s, bool settled, struct verdict_inf
     if (sums.unknown)
         return "something could not be looked at";
     if (!settled)
-        return "folders change all the time, or the clock was set";
+        return "folders change all the time";
     info->proof = PROOF_DOUBLE_COLLECT;
     if (info->proof < s->options->least)
         return "a better proof is asked for than there is for these paths";

@@ -7,45 +7,56 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/digest.h"
+#include "common/le.h"
 #include "common/mem.h"
 #include "normalise/report.h"
 
 /* A change is stamped with the time of the last tick of the kernel's clock: of a machine with 100 of them a second, 10 ms ago. */
 #define TICK_NS   INT64_C(20000000)
-#define SET_NS    INT64_C(5000000) /* so far a clock is not slewed in a run; a step is larger */
 #define SECOND_NS INT64_C(1000000000)
-
-static int64_t now_ns(clockid_t clock)
-{
-    struct timespec ts;
-
-    (void)clock_gettime(clock, &ts);
-    return ts.tv_sec * SECOND_NS + ts.tv_nsec;
-}
-
-static int64_t step_ns(void)
-{
-    return now_ns(CLOCK_REALTIME) - now_ns(CLOCK_BOOTTIME);
-}
 
 void verify_begin(struct verify *verify)
 {
     const struct timespec pause = {.tv_nsec = 2 * TICK_NS};
+    struct timespec now;
     int64_t since;
 
     /* Else our own changes would count, too. */
     (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
-    since = now_ns(CLOCK_REALTIME) - TICK_NS;
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    since = now.tv_sec * SECOND_NS + now.tv_nsec - TICK_NS;
     verify->since.tv_sec = since / SECOND_NS;
     verify->since.tv_nsec = (uint32_t)(since % SECOND_NS);
-    verify->step_ns = step_ns();
+    digest_random(verify->key, sizeof verify->key);
+    verify->looked.low = verify->looked.high = 0;
+    verify->compared.low = verify->compared.high = 0;
 }
 
-bool verify_clock_was_set(const struct verify *verify)
+bool verify_is_same(const struct verify *verify)
 {
-    int64_t by = step_ns() - verify->step_ns;
+    return verify->looked.low == verify->compared.low &&
+           verify->looked.high == verify->compared.high;
+}
 
-    return by > SET_NS || by < -SET_NS;
+static void sum_add(const struct verify *verify, struct verify_sum *sum, const struct statx *st)
+{
+    const uint64_t values[] = {st->stx_ino, st->stx_dev_major, st->stx_dev_minor,
+                               (uint64_t)st->stx_ctime.tv_sec, st->stx_ctime.tv_nsec};
+    const struct digest_piece pieces[] = {{verify->key, sizeof verify->key},
+                                          {values, sizeof values}};
+    uint8_t digest[DIGEST_LEN];
+
+    digest_pieces(pieces, ARRAY_LEN(pieces), digest);
+    sum->low += le_get_u64(digest);
+    sum->high += le_get_u64(digest + 8);
+}
+
+/* What the server has now, not what we know. */
+static int folder_stat(int fd, struct statx *ret)
+{
+    return statx(fd, "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, STATX_BASIC_STATS, ret) < 0 ? -errno
+                                                                                          : 0;
 }
 
 static void tell(const struct verify *verify, const struct walk_at *at, const char *name,
@@ -97,24 +108,28 @@ static bool lists_matter(const struct verify *verify, const struct statx *st)
            (!verify->task.options->acl_owned || st->stx_uid == verify->task.options->ids.to_uid);
 }
 
-static bool look_begin(void *arg, const struct walk_at *at, const struct statx *st)
+static bool look_begin(void *arg, const struct walk_at *at, const struct statx *known)
 {
-    const struct verify *verify = arg;
+    struct verify *verify = arg;
     const struct ids *ids = &verify->task.options->ids;
-    int n;
+    struct statx st;
+    int n = folder_stat(at->fd, &st);
 
     at->root->tally.seen++;
-    if (inode_matches(ids, st)) {
-        left(verify, at, "", st);
-        return false;
+    if (n == 0) {
+        sum_add(verify, &verify->looked, &st);
+        if (inode_matches(ids, &st)) {
+            left(verify, at, "", &st);
+            return false;
+        }
+        n = lists_matter(verify, &st) ? inode_has_lists(".") : 0;
     }
-    n = lists_matter(verify, st) ? inode_has_lists(".") : 0;
     if (n > 0)
         n = inode_lists_name(ids, at->fd, true);
     if (n < 0)
-        entry_failed(verify, at, "", "access list", n);
+        entry_failed(verify, at, "", "look", n);
     else if (n > 0)
-        left(verify, at, "", st);
+        left(verify, at, "", &st);
     return false;
 }
 
@@ -172,17 +187,20 @@ static bool is_younger(const struct statx_timestamp *time, const struct statx_ti
            (time->tv_sec == than->tv_sec && time->tv_nsec >= than->tv_nsec);
 }
 
-/* What the server has now, not what we know. */
 static bool compare_begin(void *arg, const struct walk_at *at, const struct statx *known)
 {
-    const struct verify *verify = arg;
+    struct verify *verify = arg;
     struct statx st;
+    int r = folder_stat(at->fd, &st);
 
-    if (statx(at->fd, "", AT_EMPTY_PATH | AT_STATX_FORCE_SYNC, STATX_BASIC_STATS, &st) < 0) {
-        entry_failed(verify, at, "", "look", -errno);
-    } else if (is_younger(&st.stx_ctime, &verify->since)) {
+    if (r < 0) {
+        entry_failed(verify, at, "", "look", r);
+        return false;
+    }
+    sum_add(verify, &verify->compared, &st);
+    if (is_younger(&st.stx_ctime, &verify->since)) {
         at->root->tally.moved++;
-        tell(verify, at, "", known, EXCEPTION_MOVED);
+        tell(verify, at, "", &st, EXCEPTION_MOVED);
     }
     return false;
 }

@@ -71,9 +71,11 @@ class RaceTest(trees.TreeTest):
         self.fs = self.mount(kind)
         os.chmod(self.fs, 0o755)
         self.top = self.dir(self.fs + "/job", TO, TO_GID, 0o777)
+        self.dir(self.top + "/side", TO, TO_GID, 0o777)
         self.pairs, self.ours, self.theirs = [], [], []
         for i in range(PAIRS):
-            pair = "%s/a%d" % (self.top, i), "%s/b%d" % (self.top, i)
+            # Every other one from folder to folder: ahead of who looks, and behind.
+            pair = "%s/a%d" % (self.top, i), "%s/%sb%d" % (self.top, "side/" if i % 2 else "", i)
             self.ours.append(self.held(self.file(pair[0])))
             self.theirs.append(self.held(self.file(pair[1], OTHER, OTHER_GID, 0o6755)))
             self.pairs.append(pair)
