@@ -430,7 +430,7 @@ int xce_lease_explain(struct xce_client *client, const struct xce_call *call,
 }
 
 static int fill_history(struct xce_client *client, const struct xce_key *key,
-                        Xce__V1__HistoryRequest *ret)
+                        Xce__V1__OwnerSpec *owner, Xce__V1__HistoryRequest *ret)
 {
     switch (key->kind) {
     case XCE_BY_LEASE:
@@ -446,9 +446,15 @@ static int fill_history(struct xce_client *client, const struct xce_key *key,
         ret->name = verb_bytes(key->text);
         return XCE_OK;
     case XCE_BY_JOB:
-        break;
+        ret->who_case = XCE__V1__HISTORY_REQUEST__WHO_JOB;
+        ret->job = verb_bytes(key->text);
+        if (key->owner) {
+            fill_owner(key->owner, owner);
+            ret->owner = owner;
+        }
+        return XCE_OK;
     }
-    return client_fail(client, XCE_INVALID, "history is kept by uid, lease and name");
+    return client_fail(client, XCE_INVALID, "no such kind of key: %d", (int)key->kind);
 }
 
 static int take_history(struct xce_client *client, const ProtobufCMessage *message, void *result)
@@ -476,7 +482,8 @@ int xce_lease_history(struct xce_client *client, const struct xce_call *call,
 {
     struct op_spec spec = VERB(OP_READ, "History", history_reply, take_history);
     Xce__V1__HistoryRequest request = XCE__V1__HISTORY_REQUEST__INIT;
-    int code = fill_history(client, key, &request);
+    Xce__V1__OwnerSpec owner;
+    int code = fill_history(client, key, &owner, &request);
 
     if (code != XCE_OK)
         return code;

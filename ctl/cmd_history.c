@@ -17,6 +17,7 @@ struct history_options {
 
 static const struct option_entry options[] = {
     TARGET_OPTIONS(struct history_options),
+    TARGET_OPTIONS_JOB(struct history_options),
     {"at", 0, OPTION_TEXT, offsetof(struct history_options, at), "TIME",
      "who held it then: 2026-11-29T16:05:00Z, or \"2h ago\"", NULL},
     {"limit", 0, OPTION_U32, offsetof(struct history_options, limit), "N",

@@ -95,6 +95,21 @@ static int find_number(struct ctl *ctl, const struct target_keys *keys, struct x
     return ctl_failed(ctl, code);
 }
 
+/* A job that has no lease now may have one that ended, and whose uid is not free yet. */
+static int find_ended(struct ctl *ctl, const struct xce_key *job, struct xce_lease **ret)
+{
+    struct xce_call call = ctl_call(ctl);
+    struct xce_explanation *explanation;
+    struct xce_key key = {.kind = XCE_BY_LEASE};
+    int code = xce_lease_explain(ctl->client, &call, job, &explanation);
+
+    if (code != XCE_OK)
+        return code;
+    key.lease = explanation->lease ? explanation->lease->lease : 0;
+    xce_free(explanation);
+    return xce_lease_get(ctl->client, &call, &key, ret);
+}
+
 int target_find(struct ctl *ctl, const struct target *target, const char *word,
                 struct xce_lease **ret)
 {
@@ -111,5 +126,7 @@ int target_find(struct ctl *ctl, const struct target *target, const char *word,
         return find_number(ctl, &keys, ret);
     call = ctl_call(ctl);
     code = xce_lease_get(ctl->client, &call, &keys.keys[0], ret);
+    if (code == XCE_NOT_FOUND && keys.keys[0].kind == XCE_BY_JOB)
+        code = find_ended(ctl, &keys.keys[0], ret);
     return code == XCE_OK ? EXIT_OK : ctl_failed(ctl, code);
 }

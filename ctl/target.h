@@ -46,7 +46,7 @@ struct target_keys {
 int target_keys(struct ctl *ctl, const struct target *target, const char *word,
                 struct target_keys *ret);
 
-/* The lease itself, as leased knows it now. The caller frees it. An exit status. */
+/* The lease itself, as leased knows it now; of a job that has none any more, the newest that is not free yet. The caller frees it. An exit status. */
 int target_find(struct ctl *ctl, const struct target *target, const char *word,
                 struct xce_lease **ret);
 

@@ -168,7 +168,7 @@ struct xce_key {
     const struct xce_owner *owner; /* with a job: whose; NULL: the caller's */
 };
 
-/* The lease that holds it now and is not free. */
+/* The lease that holds it now and is not free; of a job: that is granted or active. */
 XCE_API int xce_lease_get(struct xce_client *client, const struct xce_call *call,
                           const struct xce_key *key, struct xce_lease **ret);
 
@@ -219,7 +219,7 @@ struct xce_explanation {
     uint64_t revision;
 };
 
-/* Why is this uid not free. Key: uid, lease or name. */
+/* Why is this uid not free. Of a job that has no lease any more: the newest of it that has ended and is not free yet. */
 XCE_API int xce_lease_explain(struct xce_client *client, const struct xce_call *call,
                               const struct xce_key *key, struct xce_explanation **ret);
 
@@ -245,7 +245,7 @@ struct xce_history {
     const char *unknown;
 };
 
-/* Who held it. Key: uid, lease or name. at_ms: wall time, 0 = ever. limit: 0 = 100, at most 1000. */
+/* Who held it. A job is looked for among the newest million leases; unknown says where there are more. at_ms: wall time, 0 = ever. limit: 0 = 100, at most 1000. */
 XCE_API int xce_lease_history(struct xce_client *client, const struct xce_call *call,
                               const struct xce_key *key, int64_t at_ms, uint32_t limit,
                               struct xce_history **ret);

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/text.h"
 #include "leased/fsm/change.h"
 
 struct history;
@@ -56,12 +57,20 @@ int history_health(const struct history *history, const char **ret_why);
 bool history_degraded(const struct history *history);
 
 struct history_query {
-    enum { HISTORY_BY_UID = 1, HISTORY_BY_LEASE, HISTORY_BY_UID_EPOCH, HISTORY_BY_PERIOD } by;
+    enum {
+        HISTORY_BY_UID = 1,
+        HISTORY_BY_LEASE,
+        HISTORY_BY_UID_EPOCH,
+        HISTORY_BY_PERIOD,
+        HISTORY_BY_JOB,
+    } by;
     uint64_t lease; /* HISTORY_BY_PERIOD: those after it, in ascending order */
     /* HISTORY_BY_PERIOD: number of refill.h; leases up to this one. Fewer than limit when they get long. */
     int64_t period;
     uint64_t until;
     uint32_t uid, epoch;
+    char job[TEXT_JOB_MAX + 1]; /* HISTORY_BY_JOB: and whose; among so many of the newest leases */
+    uint32_t job_owner_uid, look;
     int64_t at_wall_ms;  /* 0 = any time */
     uint32_t limit;      /* 1..1000 */
     bool own;            /* only those of owner_uid under the name owner_name */

@@ -34,6 +34,14 @@ static const char *const by_lease_sql = "SELECT " COLUMNS
                                         " FROM (SELECT n FROM period ORDER BY n DESC)"
                                         " JOIN lease ON key = (n << " STORE_SQL_BITS
                                         " | ?1) WHERE " HELD " ORDER BY key DESC LIMIT ?3";
+/* No index: it would cost each lease more than so rare a question is worth. ?8 whose job, ?9 among so
+ * many */
+static const char *const by_job_sql = "SELECT * FROM (SELECT " COLUMNS
+                                      " FROM lease ORDER BY key DESC LIMIT ?9"
+                                      ") WHERE job = ?1 AND owner_uid = ?8 AND " HELD
+                                      " ORDER BY granted DESC, key DESC LIMIT ?3";
+static const char *const older_sql = "SELECT 1 FROM lease ORDER BY key DESC LIMIT 1"
+                                     " OFFSET ?1";
 static const char *const by_period_sql = "SELECT " COLUMNS
                                          " FROM lease WHERE key > ?1 AND key <= ?2"
                                          " ORDER BY key LIMIT ?3";
@@ -198,23 +206,35 @@ static sqlite3_stmt *prepare_period(struct query_reader *reader, const struct hi
     return statement;
 }
 
+static void bind_who(sqlite3_stmt *statement, const struct history_query *query)
+{
+    if (query->by == HISTORY_BY_JOB) {
+        (void)sqlite3_bind_text(statement, 1, query->job, -1, SQLITE_TRANSIENT);
+        (void)sqlite3_bind_int64(statement, 8, query->job_owner_uid);
+        (void)sqlite3_bind_int64(statement, 9, query->look);
+    } else {
+        (void)sqlite3_bind_int64(
+            statement, 1, query->by == HISTORY_BY_LEASE ? (sqlite3_int64)query->lease : query->uid);
+    }
+    if (query->by == HISTORY_BY_UID_EPOCH)
+        (void)sqlite3_bind_int64(statement, 5, query->epoch);
+}
+
 static sqlite3_stmt *prepare(struct query_reader *reader, const struct history_query *query)
 {
     const char *sql = query->by == HISTORY_BY_LEASE       ? by_lease_sql
                       : query->by == HISTORY_BY_UID_EPOCH ? by_uid_epoch_sql
+                      : query->by == HISTORY_BY_JOB       ? by_job_sql
                       : query->at_wall_ms                 ? by_uid_at_sql
                                                           : by_uid_sql;
     sqlite3_stmt *statement = NULL;
 
     if (sqlite3_prepare_v2(reader->db, sql, -1, &statement, NULL) != SQLITE_OK)
         return NULL;
-    (void)sqlite3_bind_int64(
-        statement, 1, query->by == HISTORY_BY_LEASE ? (sqlite3_int64)query->lease : query->uid);
+    bind_who(statement, query);
     (void)sqlite3_bind_int64(statement, 2, query->at_wall_ms);
     (void)sqlite3_bind_int64(statement, 3, query->limit);
     bind_owner(statement, query);
-    if (query->by == HISTORY_BY_UID_EPOCH)
-        (void)sqlite3_bind_int64(statement, 5, query->epoch);
     return statement;
 }
 
@@ -257,6 +277,29 @@ static int note_gap(struct query_reader *reader, const struct history_query *que
     return native == SQLITE_ROW || native == SQLITE_DONE ? 0 : -EIO;
 }
 
+/* Of a job: that there are leases which were not looked at, if the answer is not full without them. */
+static int note_older(struct query_reader *reader, const struct history_query *query, size_t n,
+                      struct query_answer *ret)
+{
+    size_t len = strlen(ret->why);
+    sqlite3_stmt *statement = NULL;
+    int native;
+
+    if (query->by != HISTORY_BY_JOB || n == query->limit)
+        return 0;
+    native = sqlite3_prepare_v2(reader->db, older_sql, -1, &statement, NULL);
+    if (native == SQLITE_OK) {
+        (void)sqlite3_bind_int64(statement, 1, query->look);
+        native = sqlite3_step(statement);
+    }
+    if (native == SQLITE_ROW)
+        (void)snprintf(ret->why + len, sizeof ret->why - len,
+                       "%sonly the newest %" PRIu32 " leases were looked through", len ? "; " : "",
+                       query->look);
+    (void)sqlite3_finalize(statement);
+    return native == SQLITE_ROW || native == SQLITE_DONE ? 0 : -EIO;
+}
+
 static void run_locked(struct query_reader *reader, const struct history_query *query,
                        struct query_answer *ret)
 {
@@ -265,7 +308,8 @@ static void run_locked(struct query_reader *reader, const struct history_query *
     ret->r = connect_reader(reader, ret);
     if (ret->r < 0)
         return;
-    if (read_rows(reader, query, &rows) < 0 || note_gap(reader, query, ret) < 0)
+    if (read_rows(reader, query, &rows) < 0 || note_gap(reader, query, ret) < 0 ||
+        note_older(reader, query, rows.n, ret) < 0)
         ret->r = say(reader, ret);
     else
         ret->r = settle(&rows, ret);

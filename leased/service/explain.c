@@ -336,6 +336,8 @@ static void explain(struct service *service, struct service_request *request)
         service_refuse(request, r, "%s", err.text);
         return;
     }
+    if (!found.lease)
+        found.lease = find_ended(service, request, (const Xce__V1__LeaseKey *)request->message);
     pool = found.uid && !found.epoch && request->scope == SCOPE_ALL
                ? fsm_pool_of_uid(service_fsm(service), found.uid)
                : NULL;

@@ -17,4 +17,9 @@ struct find_key {
 int find_lease(struct service *service, const struct service_request *request,
                const Xce__V1__LeaseKey *key, struct find_key *ret, struct err *err);
 
+/* A key by job that find_lease took: the newest lease of it that has ended, its uid not free yet, and that the caller may see;
+ * NULL = none. Looks at every lease. */
+const struct fsm_lease *find_ended(struct service *service, const struct service_request *request,
+                                   const Xce__V1__LeaseKey *key);
+
 #endif

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/err.h"
+#include "common/text.h"
 #include "leased/history/history.h"
 #include "leased/service/internal.h"
 #include "leased/watch/lease_proto.h"
@@ -13,6 +15,7 @@
 #define LIMIT_DEFAULT 100
 #define LIMIT_MAX     1000
 #define NODES_SHOWN   65536
+#define JOB_LEASES    1000000
 
 struct entry_proto {
     Xce__V1__HistoryEntry message;
@@ -116,9 +119,26 @@ static void answered(int r, const struct history_entry *entries, size_t n, uint6
         reply_entries(service_fsm(service), request, entries, n, revision, why);
 }
 
-/* 0; -EINVAL no key; FSM_NOT_FOUND a name that can be nobody's. */
+/* Nobody's, for a caller without a uid who names no owner. */
+static int query_of_job(const struct service_request *request,
+                        const Xce__V1__HistoryRequest *message, struct history_query *ret,
+                        struct err *err)
+{
+    int r = text_check_job((const char *)message->job.data, message->job.len, err);
+
+    if (r < 0)
+        return r;
+    ret->by = HISTORY_BY_JOB;
+    memcpy(ret->job, message->job.data, message->job.len);
+    ret->look = JOB_LEASES;
+    ret->job_owner_uid = message->owner ? message->owner->uid : request->principal.uid;
+    ret->nobody = !message->owner && !request->principal.has_uid;
+    return 0;
+}
+
+/* 0; -EINVAL no or a malformed key; FSM_NOT_FOUND a name that can be nobody's; err says which. */
 static int query_of(struct service *service, const struct service_request *request,
-                    struct history_query *ret)
+                    struct history_query *ret, struct err *err)
 {
     const Xce__V1__HistoryRequest *message = (const Xce__V1__HistoryRequest *)request->message;
 
@@ -136,17 +156,21 @@ static int query_of(struct service *service, const struct service_request *reque
         ret->by = HISTORY_BY_UID_EPOCH;
         if (name_decode(fsm_prefix(service_fsm(service)), (const char *)message->name.data,
                         message->name.len, &ret->uid, &ret->epoch) != 0)
-            return FSM_NOT_FOUND;
+            return err_set(err, FSM_NOT_FOUND, "no lease ever had that name");
+        break;
+    case XCE__V1__HISTORY_REQUEST__WHO_JOB:
+        if (query_of_job(request, message, ret, err) < 0)
+            return -EINVAL;
         break;
     default:
-        return -EINVAL;
+        return err_set(err, -EINVAL, "who: one of uid, lease, name, job is needed");
     }
     ret->at_wall_ms = message->at_ms;
     ret->limit = message->limit ? message->limit : LIMIT_DEFAULT;
     if (ret->limit > LIMIT_MAX)
         ret->limit = LIMIT_MAX;
     ret->own = request->scope != SCOPE_ALL;
-    ret->nobody = ret->own && !request->principal.has_uid;
+    ret->nobody |= ret->own && !request->principal.has_uid;
     ret->owner_uid = request->principal.uid;
     (void)snprintf(ret->owner_name, sizeof ret->owner_name, "%s", request->principal.name);
     ret->owner_nameless = request->principal.local;
@@ -157,12 +181,11 @@ static void ask(struct service *service, struct service_request *request)
 {
     struct history_query query;
     struct service_pending *pending;
-    int r = query_of(service, request, &query);
+    struct err err = {{0}};
+    int r = query_of(service, request, &query, &err);
 
     if (r != 0) {
-        service_refuse(request, r, "%s",
-                       r < 0 ? "who: one of uid, lease, name is needed"
-                             : "no lease ever had that name");
+        service_refuse(request, r, "%s", err.text);
         return;
     }
     pending = service_pending_new(service, request, sizeof *pending);

@@ -17,24 +17,39 @@
 
 /* ---- finding by key ---- */
 
+/* Nothing wanted: it is. */
+static bool is(const ProtobufCBinaryData *wanted, const char *value)
+{
+    return !wanted->len ||
+           (strlen(value) == wanted->len && !memcmp(value, wanted->data, wanted->len));
+}
+
 static bool name_key(const struct fsm *fsm, const ProtobufCBinaryData *name, struct find_key *ret)
 {
     return name_decode(fsm_prefix(fsm), (const char *)name->data, name->len, &ret->uid,
                        &ret->epoch) == 0;
 }
 
+/* Whose job is meant; false = of somebody who has no uid, so nobody's. */
+static bool job_owner(const struct service_request *request, const Xce__V1__LeaseKey *key,
+                      uint32_t *ret)
+{
+    *ret = key->owner ? key->owner->uid : request->principal.uid;
+    return key->owner || request->principal.has_uid;
+}
+
 static int job_key(const struct fsm *fsm, const struct service_request *request,
                    const Xce__V1__LeaseKey *key, struct find_key *ret, struct err *err)
 {
     char job[TEXT_JOB_MAX + 1];
-    uint32_t owner = key->owner ? key->owner->uid : request->principal.uid;
+    uint32_t owner;
     int r = text_check_job((const char *)key->job.data, key->job.len, err);
 
     if (r < 0)
         return r;
     memcpy(job, key->job.data, key->job.len);
     job[key->job.len] = '\0';
-    if (key->owner || request->principal.has_uid)
+    if (job_owner(request, key, &owner))
         ret->lease = fsm_lease_of_job(fsm, owner, job);
     return 0;
 }
@@ -72,6 +87,23 @@ int find_lease(struct service *service, const struct service_request *request,
     if (ret->lease && !service_sees(request, &ret->lease->owner))
         ret->lease = NULL;
     return r;
+}
+
+const struct fsm_lease *find_ended(struct service *service, const struct service_request *request,
+                                   const Xce__V1__LeaseKey *key)
+{
+    const struct fsm *fsm = service_fsm(service);
+    const struct fsm_lease *found = NULL;
+    uint32_t owner;
+
+    if (key->key_case != XCE__V1__LEASE_KEY__KEY_JOB || !job_owner(request, key, &owner))
+        return NULL;
+    for (const struct fsm_lease *lease = fsm_lease_next(fsm, 0); lease;
+         lease = fsm_lease_next(fsm, lease->id))
+        if (lease->owner.uid == owner && is(&key->job, lease->job) &&
+            service_sees(request, &lease->owner))
+            found = lease;
+    return found;
 }
 
 static void get(struct service *service, struct service_request *request)
@@ -125,12 +157,6 @@ static int check_filter(const Xce__V1__ListLeasesRequest *filter, struct err *er
     if (r == 0 && filter->node.len)
         r = text_check_node((const char *)filter->node.data, filter->node.len, err);
     return r;
-}
-
-static bool is(const ProtobufCBinaryData *wanted, const char *value)
-{
-    return !wanted->len ||
-           (strlen(value) == wanted->len && !memcmp(value, wanted->data, wanted->len));
 }
 
 static bool has_node(const ProtobufCBinaryData *wanted, const struct fsm_lease *lease)

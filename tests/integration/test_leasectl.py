@@ -410,14 +410,44 @@ class LeasectlTest(unittest.TestCase):
         self.assertEqual(self.error("explain", "12345", status=3)["code"], "not_found")
         node.report(lease["uid"], 1, node.m.REPORT_KIND_CLEAN)
 
+    def test_ended_lease_is_found_by_its_job(self):
+        """Why is my job's uid held? Its lease has ended and its uid is not free; a newer one of the job is what is meant then."""
+        self.pool()
+        node = self.node(clean_reports=False)
+        first, second = self.acquire("--job", "j1"), None
+        for n in range(2):
+            lease = second or first
+            said = self.json("release", "--job", "j1")
+            self.assertEqual((said["lease"], said["state"]), (lease["lease"], "draining"))
+            for verb in (["show"], ["release"], ["release", "--owner", "root"]):
+                said = self.json(*verb, "--job", "j1")
+                self.assertEqual((said["lease"], said["state"]), (lease["lease"], "draining"), verb)
+            for owner in ([], ["--owner", "0"]):
+                said = self.json("explain", "--job", "j1", *owner)
+                self.assertEqual((said["lease"]["lease"], [w["what"] for w in said["waits"]]), (lease["lease"], ["member n1"]))
+            for other in (["--job", "j1", "--owner", "1234:1234"], ["--job", "j"], ["--job", "j11"]):
+                for verb in ("show", "explain", "release"):
+                    self.assertEqual(self.error(verb, *other, status=3)["code"], "not_found")
+            second = second or self.acquire("--job", "j1")
+            if not n:
+                self.assertEqual(self.json("show", "--job", "j1")["lease"], second["lease"])
+        # Another's is nobody's to him, live or ended.
+        for verb in ("show", "explain"):
+            self.assertEqual(self.error(verb, "--job", "j1", "--owner", "root", prefix=NOBODY, status=3)["code"], "not_found")
+        for lease in (first, second):
+            node.report(lease["uid"], 1, node.m.REPORT_KIND_CLEAN)
+        self.ctl("release", "--job", "j1", "--wait=free")
+        peer.until(lambda: not self.json("list", "--all")["leases"], what="both uids to be free")
+        self.assertEqual(self.error("explain", "--job", "j1", status=3)["code"], "not_found")
+
     def test_history(self):
         self.pool()
         self.node()
         lease = self.acquire("--job", "past")
         self.ctl("release", str(lease["uid"]), "--wait=free")
 
-        def entries(*args):
-            return [x["job"] for x in self.json("history", *args)["history"]]
+        def entries(*args, **more):
+            return [x["job"] for x in self.json("history", *args, **more)["history"]]
 
         self.assertEqual(entries(str(lease["uid"])), ["past"])
         self.assertEqual(entries("--lease", str(lease["lease"])), ["past"])
@@ -425,6 +455,17 @@ class LeasectlTest(unittest.TestCase):
         self.assertEqual(entries("--uid", str(lease["uid"]), "--at", lease["changed"]), ["past"])
         self.assertEqual(entries("--uid", str(lease["uid"]), "--at", "1h ago"), [])
         self.assertEqual(entries("--uid", str(FIRST + 9)), [])
+        again = self.acquire("--job", "past")
+        self.acquire("--job", "pas")
+        peer.until(lambda: len(entries("--job", "past")) == 2, what="the history to be written")
+        self.assertEqual([x["lease"] for x in self.json("history", "--job", "past")["history"]], [again["lease"], lease["lease"]])
+        self.assertEqual(entries("--job", "past", "--limit", "1"), ["past"])
+        self.assertEqual(entries("--job", "past", "--at", lease["changed"]), ["past"])
+        self.assertEqual(entries("--job", "past", "--at", "1h ago"), [])
+        self.assertEqual(entries("--job", "past", "--owner", "root"), ["past", "past"])
+        self.assertEqual(entries("--job", "past", "--owner", "1234:1234"), [])
+        self.assertEqual(entries("--job", "past", "--owner", "root", prefix=NOBODY), [])
+        self.assertEqual(self.error("history", "--job", "a b", status=2)["code"], "invalid_argument")
         text = self.ctl("history", str(lease["uid"]), "--no-headings", "-o", "lease,job,cause")
         self.assertEqual(text.split(), [str(lease["lease"]), "past", "release"])
 

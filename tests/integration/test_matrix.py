@@ -102,7 +102,9 @@ def lease_change(kind, **more):
 def history(by):
     def request(test, principal, target):
         lease = test.lease(principal, target)
-        who = {by: lease.name.encode() if by == "name" else getattr(lease, by)}
+        who = {by: getattr(lease, by).encode() if by in ("name", "job") else getattr(lease, by)}
+        if by == "job":
+            who["owner"] = test.m["lease"].OwnerSpec(uid=lease.owner.uid)
         ask = test.m["lease"].HistoryRequest(**who)
         # It is there to be found: root sees it.
         if target != "absent":
@@ -164,7 +166,7 @@ METHODS = {
     "LeaseService/Revoke": [Row(lease_change("RevokeRequest", reason=b"a test"), "lease")],
     "LeaseService/Get": [Row(lease_key(by), "lease") for by in ("lease", "uid", "name", "job")],
     "LeaseService/Explain": [Row(lease_key(by), "lease", free_is_told=by == "uid") for by in ("lease", "uid", "name", "job")],
-    "LeaseService/History": [Row(history(by), "history") for by in ("lease", "uid", "name")],
+    "LeaseService/History": [Row(history(by), "history") for by in ("lease", "uid", "name", "job")],
     "LeaseService/List": [Row(simple("lease", "ListLeasesRequest", all=True), extra="list")],
     "LeaseService/Watch": [Row(simple("lease", "WatchRequest"), kind="unary_stream", extra="watch")],
     "PoolService/Create": [Row(change("pool", "CreatePoolRequest"), own_means=False)],

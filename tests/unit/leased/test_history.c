@@ -365,6 +365,59 @@ static void history_shows_an_owner_his_own_alone(void **state)
     }
 }
 
+/* Of every second lease the job is "job", of owner 1001. */
+static void history_finds_a_job_of_its_owner(void **state)
+{
+    struct fixture *fx = *state;
+    struct history_query query = {
+        .by = HISTORY_BY_JOB, .limit = 10, .look = 10, .job = "job", .job_owner_uid = 1001};
+
+    for (uint64_t id = 1; id <= 4; id++)
+        live(fx, id, 1);
+    ask(fx, &query);
+    assert_int_equal(fx->n, 2);
+    assert_int_equal(fx->first.lease, 3);
+    query.at_wall_ms = fx->first.granted_wall_ms - 1;
+    ask(fx, &query);
+    assert_int_equal(fx->n, 0);
+    query.at_wall_ms++;
+    ask(fx, &query);
+    assert_int_equal(fx->n, 1);
+    query.job_owner_uid = 1000;
+    ask(fx, &query);
+    assert_int_equal(fx->n, 0);
+    query = (struct history_query){
+        .by = HISTORY_BY_JOB, .limit = 10, .look = 10, .job = "jo", .job_owner_uid = 1001};
+    ask(fx, &query);
+    assert_int_equal(fx->n, 0);
+    assert_string_equal(fx->note, "");
+}
+
+/* What is older than it looks is said to be unknown, but where the answer is full without it. */
+static void history_of_a_job_says_how_far_it_looked(void **state)
+{
+    static const struct {
+        uint32_t look, limit;
+        size_t n;
+        bool said;
+    } rows[] = {{1, 2, 1, true}, {1, 1, 1, false}, {2, 3, 1, true}, {3, 3, 2, false}};
+    struct fixture *fx = *state;
+
+    for (uint64_t id = 1; id <= 3; id++)
+        live(fx, id, 1);
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct history_query query = {.by = HISTORY_BY_JOB,
+                                      .limit = rows[i].limit,
+                                      .look = rows[i].look,
+                                      .job = "job",
+                                      .job_owner_uid = 1001};
+
+        ask(fx, &query);
+        assert_int_equal(fx->n, rows[i].n);
+        assert_int_equal(strstr(fx->note, "leases were looked through") != NULL, rows[i].said);
+    }
+}
+
 /* The same uid under another name is another owner; "#1000" only whom the kernel knows by his number. */
 static void history_shows_nothing_to_who_has_only_the_owners_uid(void **state)
 {
@@ -899,6 +952,8 @@ int main(void)
         TEST(history_lists_newest_first),
         TEST(history_finds_a_lease_under_the_epoch_that_it_was_raised_to),
         TEST(history_shows_an_owner_his_own_alone),
+        TEST(history_finds_a_job_of_its_owner),
+        TEST(history_of_a_job_says_how_far_it_looked),
         TEST(history_shows_nothing_to_who_has_only_the_owners_uid),
         TEST(history_follows_a_lease_back_into_draining),
         TEST(history_is_not_written_for_what_it_does_not_keep),
