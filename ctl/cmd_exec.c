@@ -107,6 +107,7 @@ static int give_back(struct ctl *ctl, const struct exec_options *given,
                      const struct xce_lease *lease, int *status_of_command)
 {
     int64_t timeout_ms = ctl->globals.timeout_ms ? ctl->globals.timeout_ms : WAIT_TIMEOUT_MS;
+    struct wait_end end = {0};
     struct xce_lease *released;
     int status = exec_lease_release(ctl, lease, &released);
 
@@ -115,7 +116,8 @@ static int give_back(struct ctl *ctl, const struct exec_options *given,
     if (status == EXIT_OK && given->wait)
         status = wait_lease(ctl, released ? released : lease,
                             !strcmp(given->wait, "free") ? WAIT_FREE : WAIT_CLEAN,
-                            clock_mono_ms() + timeout_ms);
+                            clock_mono_ms() + timeout_ms, &end);
+    wait_end_done(&end);
     xce_free(released);
     return status;
 }

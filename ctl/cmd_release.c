@@ -58,8 +58,21 @@ static int release(struct ctl *ctl, const struct release_options *given, const c
     return code == XCE_OK ? EXIT_OK : ctl_failed_change(ctl, code);
 }
 
-static int wait_all(struct ctl *ctl, const struct release_options *given,
-                    struct xce_lease *const *leases, size_t n)
+/* One that was released, and how it stood when the waiting for it ended. */
+struct released {
+    struct xce_lease *lease;
+    struct wait_end end; /* zero: as in lease */
+};
+
+static const struct xce_lease *as_of_now(const struct released *released)
+{
+    if (released->end.gone)
+        released->lease->state = XCE_FREE;
+    return released->end.last && !released->end.gone ? released->end.last->lease : released->lease;
+}
+
+static int wait_all(struct ctl *ctl, const struct release_options *given, struct released *leases,
+                    size_t n)
 {
     enum wait_for what = !strcmp(given->wait, "free") ? WAIT_FREE : WAIT_CLEAN;
     int64_t timeout_ms = ctl->globals.timeout_ms ? ctl->globals.timeout_ms : WAIT_TIMEOUT_MS;
@@ -67,7 +80,7 @@ static int wait_all(struct ctl *ctl, const struct release_options *given,
     int worst = EXIT_OK;
 
     for (size_t i = 0; i < n; i++) {
-        int status = wait_lease(ctl, leases[i], what, deadline_ms);
+        int status = wait_lease(ctl, leases[i].lease, what, deadline_ms, &leases[i].end);
 
         if (worst == EXIT_OK)
             worst = status;
@@ -75,19 +88,19 @@ static int wait_all(struct ctl *ctl, const struct release_options *given,
     return worst;
 }
 
-static int print(struct ctl *ctl, struct xce_lease *const *leases, size_t n, bool many)
+static int print(struct ctl *ctl, const struct released *leases, size_t n, bool many)
 {
     struct json *object, *array;
     struct output *output;
     int status = EXIT_OK;
 
     if (!many)
-        return n ? view_lease(ctl, leases[0]) : EXIT_OK;
+        return n ? view_lease(ctl, as_of_now(&leases[0])) : EXIT_OK;
     if (ctl->globals.json) {
         object = json_new_object();
         array = json_new_array();
         for (size_t i = 0; i < n; i++)
-            json_append(array, view_lease_json(leases[i]));
+            json_append(array, view_lease_json(as_of_now(&leases[i])));
         json_set(object, "leases", array);
         return ctl_print_json(ctl, object);
     }
@@ -95,7 +108,7 @@ static int print(struct ctl *ctl, struct xce_lease *const *leases, size_t n, boo
     if (!output)
         return EXIT_FAILED;
     for (size_t i = 0; i < n && status == EXIT_OK; i++)
-        status = output_add(output, leases[i], 1);
+        status = output_add(output, as_of_now(&leases[i]), 1);
     if (status == EXIT_OK)
         return output_print(output);
     output_free(output);
@@ -105,14 +118,14 @@ static int print(struct ctl *ctl, struct xce_lease *const *leases, size_t n, boo
 /* All that can be released are; the first failure is the status. */
 static int release_all(struct ctl *ctl, const struct release_options *given, size_t n, char **words)
 {
-    struct xce_lease **leases = calloc(n, sizeof(struct xce_lease *));
+    struct released *leases = calloc(n, sizeof *leases);
     int worst = EXIT_OK, status;
     size_t done = 0;
 
     if (!leases)
         return ctl_fail(ctl, XCE_FAILED, "out of memory");
     for (size_t i = 0; i < n; i++) {
-        status = release(ctl, given, words ? words[i] : NULL, &leases[done]);
+        status = release(ctl, given, words ? words[i] : NULL, &leases[done].lease);
         if (status == EXIT_OK)
             done++;
         else if (worst == EXIT_OK)
@@ -126,8 +139,10 @@ static int release_all(struct ctl *ctl, const struct release_options *given, siz
         if (worst == EXIT_OK)
             worst = status;
     }
-    for (size_t i = 0; i < done; i++)
-        xce_free(leases[i]);
+    for (size_t i = 0; i < done; i++) {
+        xce_free(leases[i].lease);
+        wait_end_done(&leases[i].end);
+    }
     free(leases);
     return worst;
 }

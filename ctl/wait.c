@@ -16,6 +16,8 @@ struct wait {
     enum wait_for what;
     const struct hostlist *nodes; /* NULL: wait for what */
     bool listed, told;            /* listed: the list that is under way had it */
+    bool gone;                    /* a whole list does not have it */
+    struct xce_event *last;       /* that was about it */
     int status;                   /* what ended the waiting */
 };
 
@@ -91,6 +93,7 @@ static bool gone(struct wait *wait)
     if (wait->nodes)
         wait->status = ctl_fail(wait->ctl, XCE_PRECONDITION, "lease %" PRIu64 " has ended",
                                 wait->lease);
+    wait->gone = true;
     return true;
 }
 
@@ -130,7 +133,12 @@ static int follow(struct wait *wait, uint64_t revision, int64_t deadline_ms)
         if (code != XCE_OK)
             break;
         done = seen(wait, event);
-        xce_free(event);
+        if (event->lease && event->lease->lease == wait->lease) {
+            xce_free(wait->last);
+            wait->last = event;
+        } else {
+            xce_free(event);
+        }
         if (done)
             break;
     }
@@ -155,17 +163,27 @@ static int run(struct wait *wait, const struct xce_lease *lease, const char *goa
 }
 
 int wait_lease(struct ctl *ctl, const struct xce_lease *lease, enum wait_for what,
-               int64_t deadline_ms)
+               int64_t deadline_ms, struct wait_end *ret)
 {
     struct wait wait = {.ctl = ctl, .lease = lease->lease, .epoch = lease->epoch, .what = what};
+    int status = run(&wait, lease, what == WAIT_FREE ? "free" : "proved clean", deadline_ms);
 
-    return run(&wait, lease, what == WAIT_FREE ? "free" : "proved clean", deadline_ms);
+    *ret = (struct wait_end){.last = wait.last, .gone = wait.gone};
+    return status;
+}
+
+void wait_end_done(struct wait_end *end)
+{
+    xce_free(end->last);
+    end->last = NULL;
 }
 
 int wait_members(struct ctl *ctl, const struct xce_lease *lease, const struct hostlist *nodes,
                  int64_t deadline_ms)
 {
     struct wait wait = {.ctl = ctl, .lease = lease->lease, .epoch = lease->epoch, .nodes = nodes};
+    int status = run(&wait, lease, "ready on all of these nodes", deadline_ms);
 
-    return run(&wait, lease, "ready on all of these nodes", deadline_ms);
+    xce_free(wait.last);
+    return status;
 }

@@ -2,6 +2,7 @@
 #ifndef XCE_CTL_WAIT_H
 #define XCE_CTL_WAIT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "xce/client.h"
@@ -14,10 +15,17 @@ enum wait_for {
     WAIT_FREE = 2,  /* the uid may be leased again */
 };
 
+/* How it stood when the waiting ended, in time or not. */
+struct wait_end {
+    struct xce_event *last; /* about it; NULL = as in the lease that was given */
+    bool gone;              /* leased has it no more: it is free, whatever last says */
+};
+
 /* Follow a lease that was released until it is so far. since: a revision at or before which it was not; deadline_ms: of
- * clock_mono_ms. What hinders it (quarantined) is told once as a message. An exit status. */
+ * clock_mono_ms. What hinders it (quarantined) is told once as a message. *ret is for wait_end_done. An exit status. */
 int wait_lease(struct ctl *ctl, const struct xce_lease *lease, enum wait_for what,
-               int64_t deadline_ms);
+               int64_t deadline_ms, struct wait_end *ret);
+void wait_end_done(struct wait_end *end);
 
 /* Follow a lease until these members of it are ready. One that is let go instead, or the end of the lease, is a failure. */
 int wait_members(struct ctl *ctl, const struct xce_lease *lease, const struct hostlist *nodes,

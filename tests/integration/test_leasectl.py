@@ -247,6 +247,29 @@ class LeasectlTest(unittest.TestCase):
         listed = self.json("list", "--quarantined")["leases"]
         self.assertEqual([x["lease"] for x in listed], [lease["lease"]])
 
+    def test_release_that_has_waited_says_how_it_stands_then(self):
+        self.pool()
+        node = self.node(clean_reports=False)
+
+        def waits(*args):
+            """The release, once it has been acknowledged and its node has proved it."""
+            lease = self.acquire()
+            command = subprocess.Popen(self.command("release", str(lease["uid"]), *args), stdout=subprocess.PIPE, text=True)
+            peer.until(lambda: self.json("show", "--lease", str(lease["lease"]))["state"] == "draining", what="the release")
+            node.report(lease["uid"], lease["epoch"], node.m.REPORT_KIND_CLEAN)
+            said = command.communicate(timeout=60)[0]
+            self.assertEqual(command.returncode, 0)
+            return said
+
+        said = json.loads(waits("--json", "--wait=free"))
+        self.assertEqual((said["state"], [m["proof"] for m in said["members"]]), ("free", ["clean"]))
+        self.assertIn(json.loads(waits("--json", "--wait"))["state"], ("cooling", "retired", "free"))
+        self.assertEqual(waits("--wait=free", "--no-headings", "-o", "state").split(), ["free"])
+        # In vain: it stands as it stood, and that is said, too.
+        lease = self.acquire()
+        run = self.run_ctl("--timeout", "700ms", "release", str(lease["uid"]), "--wait", "--no-headings", "-o", "state")
+        self.assertEqual((run.returncode, run.stdout.split()), (5, ["draining"]))
+
     def test_release_of_several(self):
         self.pool()
         self.node()
