@@ -294,6 +294,7 @@ void result_node(const Xce__V1__Node *message, struct xce_node *ret)
         .watermark = message->watermark,
         .leases = message->leases,
         .heard_ms = message->heard_ms,
+        .listening_ms = message->listening_ms,
         .revision = message->revision,
         .hello_revision = message->hello_revision,
         .connected = message->connected,

@@ -19,6 +19,17 @@ static const struct option_entry options[] = {
     {NULL, 0, 0, 0, NULL, NULL, NULL},
 };
 
+/* A node that is not lost may be off all the same: who leads calls it lost in a while. What it knows of it is told. */
+static int not_lost(struct ctl *ctl, int code, const struct xce_node *known)
+{
+    AUTO(buf_done) struct buf heard = BUF_INIT(256);
+
+    if (!view_heard(&heard, known))
+        buf_adds(&heard, ", when this leader began");
+    return ctl_fail(ctl, code, "%s; last heard of: %s", xce_client_message(ctl->client),
+                    buf_str(&heard));
+}
+
 /* The oath is on what leased knows, where nothing else is said; what that is, is told. */
 static int fence(struct ctl *ctl, const struct fence_options *given, const struct xce_node *known,
                  struct xce_node **ret)
@@ -33,6 +44,8 @@ static int fence(struct ctl *ctl, const struct fence_options *given, const struc
     int code;
 
     code = xce_node_fence(ctl->client, &call, &oath, ret);
+    if (code == XCE_PRECONDITION && known->state != XCE_NODE_LOST)
+        return not_lost(ctl, code, known);
     if (code != XCE_OK)
         return ctl_failed_change(ctl, code);
     ctl_say(ctl, "%s: machine %s, boot %s is sworn to be off", oath.node, oath.machine_id,

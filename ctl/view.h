@@ -38,6 +38,8 @@ int view_cluster(struct ctl *ctl, const struct xce_cluster *cluster);
 
 /* Pieces of tables. Time: RFC 3339, nothing for 0. */
 void view_time(struct buf *buf, int64_t wall_ms);
+/* When who leads heard of the node last, or since when it has not; whether it has. */
+bool view_heard(struct buf *buf, const struct xce_node *node);
 struct json *view_strings_json(const char *const *items, size_t n);
 struct json *view_owner_json(const struct xce_owner *owner);
 void view_strings(struct buf *buf, const char *const *items, size_t n);

@@ -32,12 +32,19 @@ CELL(leases)
     buf_add_u64(buf, NODE->leases);
 }
 
+bool view_heard(struct buf *buf, const struct xce_node *node)
+{
+    bool heard = node->heard_ms && node->heard_ms >= node->listening_ms;
+
+    if (!heard)
+        buf_adds(buf, "not since ");
+    view_time(buf, heard ? node->heard_ms : node->listening_ms);
+    return heard;
+}
+
 CELL(heard)
 {
-    if (NODE->heard_ms)
-        view_time(buf, NODE->heard_ms);
-    else
-        buf_adds(buf, "never");
+    (void)view_heard(buf, NODE);
 }
 
 CELL(watermark)
@@ -147,6 +154,7 @@ struct json *view_node_json(const struct xce_node *node)
     json_set_bool(object, "drained", node->drained);
     json_set_u64(object, "leases", node->leases);
     json_set_time(object, "heard", node->heard_ms);
+    json_set_time(object, "listening", node->listening_ms);
     json_set_u64(object, "session", node->session);
     json_set_u64(object, "watermark", node->watermark);
     json_set_u64(object, "hello_revision", node->hello_revision);

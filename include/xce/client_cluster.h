@@ -162,8 +162,10 @@ struct xce_node {
     const char *reason, *actor; /* of the last verb or of the state; who gave the verb */
     const char *machine_id, *boot_id;
     uint64_t session, watermark;
-    uint32_t leases;  /* not free, this node a member */
-    int64_t heard_ms; /* wall time of the last heartbeat; 0 = never */
+    uint32_t leases; /* not free, this node a member */
+    /* Wall time of the last heartbeat that the replica that answers knows of, and since when it listens for them: who leads,
+     * since it does. heard_ms 0, or before that: it has not heard of the node since then, and can not know what others did. */
+    int64_t heard_ms, listening_ms;
     uint64_t revision, hello_revision;
     bool connected;
     bool drained; /* draining and no lease left on it */

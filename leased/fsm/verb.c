@@ -65,8 +65,7 @@ static bool may_fence(const Xce__V1__CmdNodeVerb *cmd, const struct node *node,
         return false;
     }
     if (node->health != HEALTH_LOST && node->health != HEALTH_FENCED) {
-        fsm_fail(outcome, FSM_PRECONDITION,
-                 "node %s is %s: only one that is lost can be fenced, this one is still heard",
+        fsm_fail(outcome, FSM_PRECONDITION, "node %s is %s: only one that is lost can be fenced",
                  pub->name, node_state_text(pub->state));
         return false;
     }

@@ -712,6 +712,7 @@ void session_fill(const struct service *service, const char *node, Xce__V1__Node
     ret->connected = ticker_connected(service->ticker, node);
     ret->heard_ms = ticker_heard_wall_ms(service->ticker, node);
     ret->hangs = (char *)(uintptr_t)ticker_hangs(service->ticker, node);
+    ret->listening_ms = ticker_listening_wall_ms(service->ticker);
 }
 
 void session_sweep(struct service *service, const char *node, const ProtobufCBinaryData *reason,

@@ -36,6 +36,7 @@ struct voice {
 struct ticker {
     struct service *service;
     struct voice *voices;
+    int64_t listening_wall_ms;
     int64_t round_ms;   /* of the last round */
     int64_t elapsed_ms; /* of the last call */
     bool ticking;       /* a tick is under way */
@@ -48,6 +49,7 @@ int ticker_new(struct service *service, struct ticker **ret)
     if (!ticker)
         return -ENOMEM;
     ticker->service = service;
+    ticker->listening_wall_ms = service->deps.wall_ms();
     *ret = ticker;
     return 0;
 }
@@ -95,6 +97,11 @@ int64_t ticker_heard_wall_ms(const struct ticker *ticker, const char *node)
     const struct voice *voice = find(ticker, node);
 
     return voice ? voice->heard_wall_ms : 0;
+}
+
+int64_t ticker_listening_wall_ms(const struct ticker *ticker)
+{
+    return ticker->listening_wall_ms;
 }
 
 bool ticker_connected(const struct ticker *ticker, const char *node)
@@ -147,6 +154,7 @@ void ticker_leading(struct ticker *ticker)
     }
     ticker->ticking = false;
     ticker->elapsed_ms = ticker->service->deps.mono_ms();
+    ticker->listening_wall_ms = ticker->service->deps.wall_ms();
 }
 
 /* ---- once a second ---- */

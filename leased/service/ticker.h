@@ -35,5 +35,7 @@ const char *ticker_hangs(const struct ticker *ticker, const char *node);
 
 /* Wall clock when this replica last heard, or heard of, the node; 0 = never. */
 int64_t ticker_heard_wall_ms(const struct ticker *ticker, const char *node);
+/* Wall clock since when all nodes would be heard here: it leads since then, or follows, or runs. */
+int64_t ticker_listening_wall_ms(const struct ticker *ticker);
 
 #endif

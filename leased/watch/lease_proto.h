@@ -57,7 +57,7 @@ int pool_proto_init(struct pool_proto *ret, const struct fsm *fsm, const struct 
 int pool_proto_blocked(struct pool_proto *ret, const struct fsm_pool *pool, const char *node);
 void pool_proto_done(struct pool_proto *proto);
 
-/* A node; heard_ms and connected are the answering replica's to fill. It points into itself. Nothing to undo. */
+/* A node; heard_ms, listening_ms and connected are the answering replica's to fill. It points into itself. Nothing to undo. */
 struct node_proto {
     Xce__V1__Node message;
     Xce__V1__NodeRival rival;

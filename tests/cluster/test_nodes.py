@@ -145,7 +145,7 @@ class Nodes(NodesCase):
     def fence_refused(self):
         done = self.run_in('n1', 'leasectl', 'node', 'fence', 'n2', '--reason', WHY)
         self.assertEqual(done.returncode, 1)
-        self.assertIn('this one is still heard', done.stderr)
+        self.assertRegex(done.stderr, 'only one that is lost can be fenced; last heard of: [0-9]')
 
     def test_drain_cordon_forget(self):
         lease = self.acquire('--nodes', 'n3')

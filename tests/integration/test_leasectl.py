@@ -572,7 +572,7 @@ class LeasectlTest(unittest.TestCase):
         self.ctl("node", "sweep", "n1")
         refused = self.run_ctl("node", "fence", "n2", "--reason", "pulled the plug")
         self.assertEqual((refused.returncode, len(refused.stderr.splitlines())), (1, 1))
-        self.assertIn("still heard", refused.stderr)
+        self.assertRegex(refused.stderr, r"only one that is lost .*; last heard of: \d{4}-")
         self.nodes.pop().close()
         peer.until(lambda: self.json("node", "show", "n2")["state"] == "lost", what="n2 lost")
         fenced = self.run_ctl("--json", "node", "fence", "n2", "--reason", "pulled the plug")
@@ -580,6 +580,33 @@ class LeasectlTest(unittest.TestCase):
         self.assertIn("machine %s, boot %s is sworn" % ("2" * 32, "a" * 32), fenced.stderr)
         self.ctl("node", "forget", "n2", "--reason", "gone")
         self.assertEqual([n["node"] for n in self.json("node", "list")["nodes"]], ["n1"])
+
+    def test_who_leads_anew_says_since_when_it_listens(self):
+        """It has heard nothing yet: that is not never, and the node that is not lost may be off for all it knows."""
+        self.leased.stop()
+        with open(self.leased.conf) as f:
+            conf = f.read().replace("LostAfter = 2s", "LostAfter = 10m")
+        with open(self.leased.conf, "w") as f:
+            f.write(conf)
+        self.leased.start()
+        self.pool()
+        self.node()
+        heard = self.json("node", "show", "n1")
+        self.assertRegex(heard["heard"], r"^\d{4}-")
+        self.assertLessEqual(heard["listening"], heard["heard"])
+        self.nodes.pop().close()
+        self.client.close()
+        self.leased.stop()
+        self.leased.start()
+        anew = self.json("node", "show", "n1")
+        self.assertEqual((anew["state"], anew["heard"]), ("ready", None))
+        self.assertGreater(anew["listening"], heard["heard"])
+        self.assertEqual(self.ctl("node", "list", "--no-headings", "-o", "heard").strip(), "not since " + anew["listening"])
+        refused = self.run_ctl("node", "fence", "n1", "--reason", "pulled the plug")
+        self.assertEqual(refused.returncode, 1)
+        self.assertNotIn("still heard", refused.stderr)
+        self.assertIn("only one that is lost can be fenced; last heard of: not since %s, when this leader began" % anew["listening"],
+                      refused.stderr)
 
     # ---- others ----
 
