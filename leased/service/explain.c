@@ -58,7 +58,7 @@ static Xce__V1__Waiting *wait_for(struct explanation *explanation, char *what, c
     wait->state = (char *)state;
     wait->cure = (char *)cure;
     if (explanation->lease) {
-        wait->since_ms = explanation->lease->since_ms + explanation->offset_ms;
+        wait->since_ms = explanation->lease->changed_wall_ms;
         if (explanation->lease->due_ms)
             wait->until_ms = explanation->lease->due_ms + explanation->offset_ms;
     }

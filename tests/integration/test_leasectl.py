@@ -463,6 +463,25 @@ class LeasectlTest(unittest.TestCase):
         peer.until(lambda: not self.json("list", "--all")["leases"], what="both uids to be free")
         self.assertEqual(self.error("explain", "--job", "j1", status=3)["code"], "not_found")
 
+    def test_explain_says_since_when_whatever_happens_to_leased(self):
+        """Cluster time stands still while leased is away; the time at which the state began does not move."""
+        self.pool()
+        self.node(clean_reports=False)
+        lease = self.acquire()
+        states = []
+        for verb in ([], ["release"]):
+            if verb:
+                self.ctl(*verb, str(lease["uid"]))
+            shown = self.json("show", str(lease["uid"]))
+            waits = self.json("explain", str(lease["uid"]))["waits"]
+            self.assertEqual([w["since"] for w in waits], [shown["changed"]])
+            states.append(shown["state"])
+        self.assertEqual(states, ["active", "draining"])
+        self.leased.kill()
+        self.leased.start()
+        again = self.json("explain", str(lease["uid"]))["waits"]
+        self.assertEqual([(w["what"], w["since"]) for w in again], [(w["what"], w["since"]) for w in waits])
+
     def test_history(self):
         self.pool()
         self.node()
