@@ -133,6 +133,23 @@ static int take_leases(struct pb_arena *arena, Xce__V1__Lease *const *messages, 
     return 0;
 }
 
+static int take_left_out(struct pb_arena *arena, const Xce__V1__AcquireReply *reply,
+                         struct xce_leases *ret)
+{
+    struct xce_left_out *items = pb_arena_alloc(arena, (reply->n_left_out + 1) * sizeof *items);
+
+    if (!items)
+        return -ENOMEM;
+    for (size_t i = 0; i < reply->n_left_out; i++) {
+        const Xce__V1__LeftOut *left_out = reply->left_out[i];
+
+        items[i] = (struct xce_left_out){left_out->node, left_out->state, left_out->reason};
+    }
+    ret->left_out = items;
+    ret->n_left_out = reply->n_left_out;
+    return 0;
+}
+
 /* result->n holds how many were asked for. */
 static int take_acquired(struct xce_client *client, const ProtobufCMessage *message, void *result)
 {
@@ -143,7 +160,8 @@ static int take_acquired(struct xce_client *client, const ProtobufCMessage *mess
     if (reply->n_leases != leases->n)
         return client_fail(client, XCE_FAILED, "the server answered with %zu leases, not %zu",
                            reply->n_leases, leases->n);
-    if (take_leases(result_arena(leases), reply->leases, reply->n_leases, leases) < 0)
+    if (take_leases(result_arena(leases), reply->leases, reply->n_leases, leases) < 0 ||
+        take_left_out(result_arena(leases), reply, leases) < 0)
         return OUT_OF_MEMORY(client);
     if (reply->info) {
         leases->revision = reply->info->revision;

@@ -173,6 +173,33 @@ static int told_failure(struct ctl *ctl, int code, const struct xce_request *req
                     (const char *)request->id, (long long)request->issued_ms);
 }
 
+/* "n[3-4] (draining), n7 (lost)": each state once, in the order in which it comes first. */
+static void tell_left_out(const struct ctl *ctl, const struct xce_leases *leases)
+{
+    auto_free const char **names = calloc(leases->n_left_out + 1, sizeof *names);
+    AUTO(buf_done) struct buf text = BUF_INIT(1 << 20);
+    size_t n = leases->n_left_out, told = 0;
+
+    for (size_t i = 0; names && told < n; i++) {
+        const char *state = leases->left_out[i].state;
+        size_t n_names = 0, before = 0;
+
+        while (before < i && strcmp(leases->left_out[before].state, state) != 0)
+            before++;
+        if (before < i)
+            continue;
+        for (size_t k = i; k < n; k++)
+            if (!strcmp(leases->left_out[k].state, state))
+                names[n_names++] = leases->left_out[k].node;
+        buf_adds(&text, told ? ", " : "");
+        (void)hostlist_collapse(names, n_names, &text);
+        buf_addf(&text, " (%s)", state);
+        told += n_names;
+    }
+    if (told)
+        ctl_say(ctl, "not on all nodes: without %s", buf_str(&text));
+}
+
 int acquire_run(struct ctl *ctl, const struct acquire_spec *spec, uint32_t count, bool adopt,
                 const char *request_id, struct xce_leases **ret)
 {
@@ -202,5 +229,8 @@ int acquire_run(struct ctl *ctl, const struct acquire_spec *spec, uint32_t count
     }
     acquire.specs = draft.specs;
     code = xce_lease_acquire(ctl->client, &call, &acquire, ret);
-    return code == XCE_OK ? EXIT_OK : told_failure(ctl, code, &request);
+    if (code != XCE_OK)
+        return told_failure(ctl, code, &request);
+    tell_left_out(ctl, *ret);
+    return EXIT_OK;
 }

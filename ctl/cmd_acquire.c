@@ -117,17 +117,36 @@ static int print_form(struct ctl *ctl, const char *form, const struct xce_lease 
     return EXIT_OK;
 }
 
+static struct json *left_out_json(const struct xce_leases *leases)
+{
+    struct json *array = json_new_array();
+
+    for (size_t i = 0; i < leases->n_left_out; i++) {
+        struct json *object = json_new_object();
+
+        json_set_string(object, "node", leases->left_out[i].node);
+        json_set_string(object, "state", leases->left_out[i].state);
+        json_set_string(object, "reason", leases->left_out[i].reason);
+        json_append(array, object);
+    }
+    return array;
+}
+
 static int print_json(struct ctl *ctl, const struct xce_leases *leases, bool batch)
 {
     struct json *object, *array;
 
-    if (!batch)
-        return ctl_print_json(ctl, view_lease_json(&leases->items[0]));
+    if (!batch) {
+        object = view_lease_json(&leases->items[0]);
+        json_set(object, "left_out", left_out_json(leases));
+        return ctl_print_json(ctl, object);
+    }
     object = json_new_object();
     array = json_new_array();
     for (size_t i = 0; i < leases->n; i++)
         json_append(array, view_lease_json(&leases->items[i]));
     json_set(object, "leases", array);
+    json_set(object, "left_out", left_out_json(leases));
     return ctl_print_json(ctl, object);
 }
 

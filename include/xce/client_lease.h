@@ -89,12 +89,22 @@ struct xce_lease {
     const char *end_cause;
 };
 
+/* A registered node that a lease for all nodes does not have. */
+struct xce_left_out {
+    const char *node;
+    const char *state;  /* now: draining, cordoned, lost, unknown, fenced; ready: it came later */
+    const char *reason; /* of that, for people; may be empty */
+};
+
 struct xce_leases {
     const struct xce_lease *items;
     size_t n;
     uint64_t next;     /* lists: give as `after`; 0 = that was all */
     uint64_t revision; /* of leased's state */
     int64_t now_ms;    /* cluster time; 0 = not said */
+    /* Of an acquire: whom the first spec with all_nodes did not get. */
+    const struct xce_left_out *left_out;
+    size_t n_left_out;
 };
 
 #define XCE_TTL_NONE (-1)

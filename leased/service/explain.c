@@ -73,14 +73,6 @@ static const char *proof_word(enum member_proof proof)
     return (size_t)proof < sizeof words / sizeof words[0] ? words[proof] : "";
 }
 
-static const char *node_word(enum node_state state)
-{
-    static const char *const words[] = {"",     "ready",   "draining", "cordoned",
-                                        "lost", "unknown", "fenced"};
-
-    return (size_t)state < sizeof words / sizeof words[0] ? words[state] : "";
-}
-
 static void explain_members(struct explanation *explanation, bool until_ready)
 {
     const struct fsm_lease *lease = explanation->lease;
@@ -107,9 +99,9 @@ static void explain_members(struct explanation *explanation, bool until_ready)
                                member->detail && *member->detail ? ": " : "",
                                member->detail ? member->detail : "");
         else if (member->node->state != NODE_READY)
-            wait->detail = say(explanation, "node is %s%s%s", node_word(member->node->state),
-                               member->node->reason ? ": " : "",
-                               member->node->reason ? member->node->reason : "");
+            wait->detail = say(
+                explanation, "node is %s%s%s", node_proto_state_word(member->node->state),
+                member->node->reason ? ": " : "", member->node->reason ? member->node->reason : "");
     }
 }
 
@@ -126,7 +118,7 @@ static void explain_witnesses(struct explanation *explanation)
         if (!fsm_lease_waits_for(fsm, explanation->lease, node))
             continue;
         wait = wait_for(explanation, say(explanation, "witness %s", node->name),
-                        node_word(node->state),
+                        node_proto_state_word(node->state),
                         say(explanation, "%s", cure_unseen(node, *hangs, cure)));
         if (!wait)
             return;
@@ -159,7 +151,7 @@ static void explain_restored(struct explanation *explanation)
             continue;
         any = true;
         wait = wait_for(explanation, say(explanation, "node %s", node->name),
-                        node_word(node->state),
+                        node_proto_state_word(node->state),
                         say(explanation, "%s", cure_unseen(node, *hangs, cure)));
         if (!wait)
             return;

@@ -8,6 +8,7 @@
 
 #include "common/mem.h"
 #include "leased/service/internal.h"
+#include "leased/service/left_out.h"
 #include "leased/watch/lease_wire.h"
 #include "xce/v1/lease.pb-c.h"
 
@@ -79,6 +80,20 @@ static uint8_t *encode(struct service *service, const struct fsm_lease *lease, i
     return bytes + len;
 }
 
+/* Who has no part in the first lease that was asked for all nodes. */
+static void find_left_out(const struct service *service, const struct service_request *request,
+                          const struct fsm_lease *const *leases, size_t n, struct left_out *ret)
+{
+    const Xce__V1__AcquireRequest *message = (const Xce__V1__AcquireRequest *)request->message;
+
+    *ret = (struct left_out){0};
+    for (size_t i = 0; i < n && i < message->n_leases; i++)
+        if (message->leases[i]->all_nodes) {
+            left_out_find(service_fsm(service), leases[i], ret);
+            return;
+        }
+}
+
 static void reply_leases(struct service *service, struct service_request *request,
                          const struct fsm_lease *const *leases, size_t n)
 {
@@ -87,6 +102,7 @@ static void reply_leases(struct service *service, struct service_request *reques
     int64_t offset_ms = service_wall_offset_ms(service);
     size_t room = 0;
     Xce__V1__ReplyInfo info;
+    struct left_out left_out;
     uint8_t *bytes, *at;
 
     for (size_t i = 0; i < n; i++)
@@ -98,7 +114,11 @@ static void reply_leases(struct service *service, struct service_request *reques
     reply.info = &info;
     reply.base.n_unknown_fields = (unsigned)n;
     reply.base.unknown_fields = fields;
+    find_left_out(service, request, leases, n, &left_out);
+    reply.left_out = left_out.pointers;
+    reply.n_left_out = left_out.n;
     service_reply(request, &reply.base);
+    left_out_done(&left_out);
     free(bytes);
     if (fields != &one)
         free(fields);

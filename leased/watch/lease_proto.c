@@ -30,6 +30,14 @@ const char *lease_proto_state_word(enum lease_state state)
     return (size_t)state < sizeof words / sizeof words[0] ? words[state] : "";
 }
 
+const char *node_proto_state_word(enum node_state state)
+{
+    static const char *const words[] = {"",     "ready",   "draining", "cordoned",
+                                        "lost", "unknown", "fenced"};
+
+    return (size_t)state < sizeof words / sizeof words[0] ? words[state] : "";
+}
+
 /* protobuf-c's strings are not const; packing only reads them. */
 static char *borrow(const char *text)
 {

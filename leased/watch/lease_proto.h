@@ -63,5 +63,7 @@ struct node_proto {
     Xce__V1__NodeRival rival;
 };
 void node_proto_init(struct node_proto *ret, const struct fsm_node *node);
+/* "ready", "draining", ... Static. */
+const char *node_proto_state_word(enum node_state state);
 
 #endif

@@ -143,6 +143,31 @@ class LeasectlTest(unittest.TestCase):
                            status=2)
         self.assertEqual(error["code"], "invalid_argument")
 
+    def test_all_nodes_says_which_it_left_out(self):
+        self.pool()
+        for i in range(1, 6):
+            self.node("n%d" % i, machine=str(i) * 32)
+        self.assertEqual(self.json("acquire", "--nodes", "all", "--wait")["left_out"], [])
+        self.ctl("node", "drain", "n[2-3]", "--reason", "new disks")
+        self.ctl("node", "cordon", "n5", "--reason", "odd")
+        left_out = [{"node": "n2", "state": "draining", "reason": "new disks"}, {"node": "n3", "state": "draining", "reason": "new disks"},
+                    {"node": "n5", "state": "cordoned", "reason": "odd"}]
+        for more in ([], ["--wait"]):
+            run = self.run_ctl("--json", "acquire", "--nodes", "all", *more)
+            self.assertEqual((run.returncode, run.stderr), (0, "leasectl: not on all nodes: without n[2-3] (draining), n5 (cordoned)\n"))
+            lease = json.loads(run.stdout)
+            self.assertEqual((lease["nodes"], lease["left_out"]), (["n1", "n4"], left_out))
+        # One that is added is left out no more.
+        self.ctl("node", "undrain", "n3")
+        self.json("renew", "--lease", str(lease["lease"]), "--add-nodes", "n3")
+        batch = self.json("acquire", "--nodes", "all", "--count", "2")
+        self.assertEqual([x["node"] for x in batch["left_out"]], ["n2", "n5"])
+        run = self.run_ctl("acquire", "--nodes", "all", "--print", "uid")
+        self.assertEqual((run.returncode, run.stdout.count("\n")), (0, 1))
+        self.assertIn("without n2 (draining), n5 (cordoned)", run.stderr)
+        # Who is named is refused, not left out.
+        self.assertEqual(self.acquire()["left_out"], [])
+
     def test_exhausted(self):
         self.pool("main", FIRST, 1)
         self.node()
