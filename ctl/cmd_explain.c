@@ -118,7 +118,7 @@ static int exec(struct ctl *ctl, void *memory, int n_words, char **words)
     for (size_t i = 0; i < keys.n && code == XCE_NOT_FOUND; i++)
         code = xce_lease_explain(ctl->client, &call, &keys.keys[i], &explanation);
     if (code != XCE_OK)
-        return ctl_failed(ctl, code);
+        return target_failed(ctl, code, &keys.keys[0]);
     status = ctl->globals.json ? print_json(ctl, explanation) : print_table(ctl, explanation);
     xce_free(explanation);
     return status;

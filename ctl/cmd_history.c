@@ -186,7 +186,7 @@ static int ask(struct ctl *ctl, const struct target_keys *keys, int64_t at_ms, u
         if (code == XCE_OK)
             xce_free(*ret);
     }
-    return code == XCE_OK ? EXIT_OK : ctl_failed(ctl, code);
+    return code == XCE_OK ? EXIT_OK : target_failed(ctl, code, &keys->keys[0]);
 }
 
 static int exec(struct ctl *ctl, void *memory, int n_words, char **words)

@@ -1,5 +1,6 @@
 #include "ctl/target.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "common/text.h"
@@ -95,6 +96,26 @@ static int find_number(struct ctl *ctl, const struct target_keys *keys, struct x
     return ctl_failed(ctl, code);
 }
 
+int target_failed(struct ctl *ctl, int code, const struct xce_key *key)
+{
+    const char *message = xce_client_message(ctl->client);
+
+    if (code != XCE_NOT_FOUND)
+        return ctl_failed(ctl, code);
+    switch (key->kind) {
+    case XCE_BY_UID:
+        return ctl_fail(ctl, code, "%s: uid %" PRIu32, message, key->uid);
+    case XCE_BY_LEASE:
+        return ctl_fail(ctl, code, "%s: lease %" PRIu64, message, key->lease);
+    case XCE_BY_NAME:
+        return ctl_fail(ctl, code, "%s: name %s", message, key->text);
+    case XCE_BY_JOB:
+        return ctl_fail(ctl, code, "%s: job %s of %s", message, key->text,
+                        key->owner ? key->owner->name : "yours");
+    }
+    return ctl_failed(ctl, code);
+}
+
 /* A job that has no lease now may have one that ended, and whose uid is not free yet. */
 static int find_ended(struct ctl *ctl, const struct xce_key *job, struct xce_lease **ret)
 {
@@ -128,5 +149,5 @@ int target_find(struct ctl *ctl, const struct target *target, const char *word,
     code = xce_lease_get(ctl->client, &call, &keys.keys[0], ret);
     if (code == XCE_NOT_FOUND && keys.keys[0].kind == XCE_BY_JOB)
         code = find_ended(ctl, &keys.keys[0], ret);
-    return code == XCE_OK ? EXIT_OK : ctl_failed(ctl, code);
+    return code == XCE_OK ? EXIT_OK : target_failed(ctl, code, &keys.keys[0]);
 }

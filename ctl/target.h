@@ -46,6 +46,9 @@ struct target_keys {
 int target_keys(struct ctl *ctl, const struct target *target, const char *word,
                 struct target_keys *ret);
 
+/* ctl_failed for a call with this key; what is not there is named. */
+int target_failed(struct ctl *ctl, int code, const struct xce_key *key);
+
 /* The lease itself, as leased knows it now; of a job that has none any more, the newest that is not free yet. The caller frees it. An exit status. */
 int target_find(struct ctl *ctl, const struct target *target, const char *word,
                 struct xce_lease **ret);

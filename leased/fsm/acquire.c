@@ -63,13 +63,7 @@ static bool choose_ttl(struct plan *plan, const Xce__V1__CmdGrant *grant, struct
     const struct fsm_settings *settings = &spec->pool->pub.settings;
 
     spec->ttl_ms = grant->ttl_ms == -1 ? settings->ttl_default_ms : grant->ttl_ms;
-    if (!spec->ttl_ms ||
-        (spec->ttl_ms >= settings->ttl_min_ms && spec->ttl_ms <= settings->ttl_max_ms))
-        return true;
-    fsm_fail(plan->outcome, FSM_INVALID,
-             "ttl of %" PRId64 " ms: pool %s allows %" PRId64 " to %" PRId64, spec->ttl_ms,
-             spec->pool->pub.name, settings->ttl_min_ms, settings->ttl_max_ms);
-    return false;
+    return !spec->ttl_ms || apply_ttl(&spec->pool->pub, spec->ttl_ms, plan->outcome);
 }
 
 static bool choose_owner(struct plan *plan, const Xce__V1__CmdGrant *grant, struct lease_spec *spec)

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "common/text.h"
 #include "leased/fsm/state.h"
 #include "xce/limits.h"
 #include "xce/v1/command.pb-c.h"
@@ -63,6 +64,10 @@ void apply_rules(struct fsm *fsm, const Xce__V1__Command *command, struct fsm_ou
 
 /* ---- what several of them need (check.c) ---- */
 
+/* A time span of a message, as people write it: "90s", "1h30m". Returns ret. */
+char *apply_span(int64_t ms, char ret[static TEXT_DURATION_BUF]);
+/* Whether a pool allows this ttl; else the outcome says what it allows. */
+bool apply_ttl(const struct fsm_pool *pool, int64_t ttl_ms, struct fsm_outcome *outcome);
 /* Bytes in the arena; never NULL. */
 void *apply_alloc(struct fsm *fsm, size_t size);
 /* Whether these bytes are text without control characters, 1..max bytes (empty_ok: 0..max); else the outcome says which

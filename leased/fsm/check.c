@@ -1,3 +1,5 @@
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -5,6 +7,27 @@
 #include "leased/fsm/apply.h"
 #include "leased/fsm/node.h"
 #include "leased/fsm/pool.h"
+
+char *apply_span(int64_t ms, char ret[static TEXT_DURATION_BUF])
+{
+    if (ms >= 0)
+        return text_format_duration(ms, ret);
+    (void)snprintf(ret, TEXT_DURATION_BUF, "%" PRId64 "ms", ms);
+    return ret;
+}
+
+bool apply_ttl(const struct fsm_pool *pool, int64_t ttl_ms, struct fsm_outcome *outcome)
+{
+    const struct fsm_settings *settings = &pool->settings;
+    char asked[TEXT_DURATION_BUF], least[TEXT_DURATION_BUF], most[TEXT_DURATION_BUF];
+
+    if (ttl_ms >= settings->ttl_min_ms && ttl_ms <= settings->ttl_max_ms)
+        return true;
+    fsm_fail(outcome, FSM_INVALID, "ttl of %s: pool %s allows %s to %s", apply_span(ttl_ms, asked),
+             pool->name, apply_span(settings->ttl_min_ms, least),
+             apply_span(settings->ttl_max_ms, most));
+    return false;
+}
 
 void *apply_alloc(struct fsm *fsm, size_t size)
 {

@@ -51,14 +51,17 @@ static void set_defaults(struct fsm_settings *settings)
 static bool take_times(const Xce__V1__CmdPoolSettings *cmd, struct fsm_settings *settings,
                        struct fsm_outcome *outcome)
 {
+    char spans[3][TEXT_DURATION_BUF];
+
     for (size_t i = 0; i < ARRAY_LEN(times); i++) {
         int64_t value = *(const int64_t *)(const void *)((const char *)cmd + times[i].field);
 
         if (!value)
             continue;
         if (value < times[i].least_ms || value > times[i].most_ms) {
-            fsm_fail(outcome, FSM_INVALID, "%s: %" PRId64 ", must be %" PRId64 " to %" PRId64,
-                     times[i].name, value, times[i].least_ms, times[i].most_ms);
+            fsm_fail(outcome, FSM_INVALID, "%s: %s, must be %s to %s", times[i].name,
+                     apply_span(value, spans[0]), apply_span(times[i].least_ms, spans[1]),
+                     apply_span(times[i].most_ms, spans[2]));
             return false;
         }
         *time_of(settings, i) = value;
@@ -72,9 +75,10 @@ static bool take_times(const Xce__V1__CmdPoolSettings *cmd, struct fsm_settings 
         settings->ttl_default_ms <= settings->ttl_max_ms)
         return true;
     fsm_fail(outcome, FSM_INVALID,
-             "ttl_min_ms %" PRId64 ", ttl_default_ms %" PRId64 ", ttl_max_ms %" PRId64
-             ": must be in this order",
-             settings->ttl_min_ms, settings->ttl_default_ms, settings->ttl_max_ms);
+             "ttl_min_ms %s, ttl_default_ms %s, ttl_max_ms %s: must be in this order",
+             apply_span(settings->ttl_min_ms, spans[0]),
+             apply_span(settings->ttl_default_ms, spans[1]),
+             apply_span(settings->ttl_max_ms, spans[2]));
     return false;
 }
 

@@ -41,16 +41,6 @@ static struct lease *held(struct fsm *fsm, uint64_t id, uint32_t epoch, struct f
 
 /* ---- renew ---- */
 
-static bool check_ttl(const struct fsm_lease *lease, const struct fsm_settings *settings,
-                      int64_t ttl_ms, struct fsm_outcome *outcome)
-{
-    if (!ttl_ms || (ttl_ms >= settings->ttl_min_ms && ttl_ms <= settings->ttl_max_ms))
-        return true;
-    fsm_fail(outcome, FSM_INVALID, "ttl of %" PRId64 " ms: pool %s allows %" PRId64 " to %" PRId64,
-             ttl_ms, lease->pool, settings->ttl_min_ms, settings->ttl_max_ms);
-    return false;
-}
-
 struct added {
     struct node **nodes;
     uint32_t n;
@@ -126,7 +116,7 @@ void apply_renew(struct fsm *fsm, const Xce__V1__Command *command, struct fsm_ou
     struct lease *lease = held(fsm, renew->lease, renew->epoch, outcome);
     struct added added = {0};
 
-    if (!lease || !check_ttl(&lease->pub, &lease->pool->pub.settings, renew->ttl_ms, outcome))
+    if (!lease || (renew->ttl_ms && !apply_ttl(&lease->pool->pub, renew->ttl_ms, outcome)))
         return;
     if (!lease_live(&lease->pub)) {
         fsm_fail(outcome, FSM_STALE, "lease %" PRIu64 " is %s: it can not be renewed any more",

@@ -136,14 +136,14 @@ static void pool_settings_have_defaults_and_bounds(void **state)
         struct kit_pool_set set;
         const char *message;
     } rows[] = {
-        {{.ttl_min_ms = 999}, "ttl_min_ms: 999, must be 1000 to 31536000000"},
-        {{.cooldown_ms = -1}, "cooldown_ms: -1, must be 1000 to 604800000"},
-        {{.ready_timeout_ms = 600001}, "ready_timeout_ms: 600001, must be 1000 to 600000"},
-        {{.validity_ms = 1}, "validity_ms: 1, must be 1000 to 604800000"},
+        {{.ttl_min_ms = 999}, "ttl_min_ms: 999ms, must be 1s to 365d"},
+        {{.cooldown_ms = -1}, "cooldown_ms: -1ms, must be 1s to 7d"},
+        {{.ready_timeout_ms = 600001}, "ready_timeout_ms: 10m1ms, must be 1s to 10m"},
+        {{.validity_ms = 1}, "validity_ms: 1ms, must be 1s to 7d"},
         {{.ttl_min_ms = 5000, .ttl_max_ms = 4000},
-         "ttl_min_ms 5000, ttl_default_ms 5000, ttl_max_ms 4000: must be in this order"},
+         "ttl_min_ms 5s, ttl_default_ms 5s, ttl_max_ms 4s: must be in this order"},
         {{.ttl_default_ms = 4000, .ttl_max_ms = 3000},
-         "ttl_min_ms 1000, ttl_default_ms 4000, ttl_max_ms 3000: must be in this order"},
+         "ttl_min_ms 1s, ttl_default_ms 4s, ttl_max_ms 3s: must be in this order"},
         {{.home = "home"}, "home: must be an absolute path without a colon"},
         {{.shell = "/bin/a:b"}, "shell: must be an absolute path without a colon"},
         {{.shell = "/bin/\n"}, "shell: holds a control character"},
