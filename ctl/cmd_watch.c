@@ -32,8 +32,8 @@ struct watching {
     struct xce_watch *watch;
     struct xce_event **listed;
     size_t n_listed;
-    bool skipped;         /* the list under way stands in for changes that are lost */
-    bool printed;         /* something was: headings are there */
+    bool skipped; /* the list under way stands in for changes that are lost */
+    struct output_stream stream;
     int64_t out_of_reach; /* times the server was */
 };
 
@@ -57,12 +57,10 @@ static struct json *mark_json(const char *event, uint64_t revision)
 static int print(struct watching *watching, const struct xce_lease *lease, const char *event)
 {
     struct ctl *ctl = watching->ctl;
-    bool first = !watching->printed;
 
-    watching->printed = true;
     if (ctl->globals.json)
         return ctl_print_json_line(ctl, event_json(lease, event));
-    return output_stream(ctl, &view_leases, lease, first);
+    return output_stream(ctl, &watching->stream, &view_leases, lease);
 }
 
 /* ---- a list ---- */

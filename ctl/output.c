@@ -10,16 +10,14 @@
 #include "ctl/ctl.h"
 
 enum {
-    COLUMNS_MAX = 32,
     CELL_MAX = 64 * 1024,
     HEADING_MAX = 32,
-    STREAM_WIDTH = 12,
 };
 
 struct output {
     struct ctl *ctl;
     const struct output_table *table;
-    const struct output_column *chosen[COLUMNS_MAX];
+    const struct output_column *chosen[OUTPUT_COLUMNS_MAX];
     size_t n_chosen;
     struct libscols_table *scols;
 };
@@ -65,8 +63,8 @@ static int choose(struct ctl *ctl, const struct output_table *table,
 
         if (!column)
             return refuse(ctl, table, rest, len);
-        if (n == COLUMNS_MAX)
-            return ctl_usage(ctl, "--columns: more than %d of them", COLUMNS_MAX);
+        if (n == OUTPUT_COLUMNS_MAX)
+            return ctl_usage(ctl, "--columns: more than %d of them", OUTPUT_COLUMNS_MAX);
         chosen[n++] = column;
         if (!rest[len])
             break;
@@ -78,7 +76,7 @@ static int choose(struct ctl *ctl, const struct output_table *table,
 
 int output_check(struct ctl *ctl, const struct output_table *table)
 {
-    const struct output_column *chosen[COLUMNS_MAX];
+    const struct output_column *chosen[OUTPUT_COLUMNS_MAX];
     size_t n;
 
     return choose(ctl, table, chosen, &n);
@@ -249,24 +247,52 @@ int output_lines(struct ctl *ctl, const struct output_table *table, const void *
 
 /* ---- a stream ---- */
 
-int output_stream(struct ctl *ctl, const struct output_table *table, const void *row, bool first)
+/* The last column is not filled up, but for numbers. */
+static void put_field(const struct output_column *column, size_t *width, const char *text,
+                      bool last)
+{
+    size_t len = strlen(text);
+    int blanks;
+
+    if (len > *width)
+        *width = len;
+    blanks = (int)(*width - len);
+    printf("%*s%s%*s%c", column->right ? blanks : 0, "", text, column->right || last ? 0 : blanks,
+           "", last ? '\n' : ' ');
+}
+
+static void begin_stream(struct ctl *ctl, struct output_stream *stream,
+                         const struct output_column *const *chosen, size_t n)
+{
+    char name[HEADING_MAX];
+
+    for (size_t i = 0; i < n; i++) {
+        stream->widths[i] = strlen(chosen[i]->name);
+        if (stream->widths[i] < chosen[i]->width)
+            stream->widths[i] = chosen[i]->width;
+    }
+    for (size_t i = 0; !ctl->globals.no_headings && i < n; i++) {
+        heading(chosen[i], name);
+        put_field(chosen[i], &stream->widths[i], name, i + 1 == n);
+    }
+}
+
+int output_stream(struct ctl *ctl, struct output_stream *stream, const struct output_table *table,
+                  const void *row)
 {
     AUTO(buf_done) struct buf text = BUF_INIT(4 * CELL_MAX + 4);
-    const struct output_column *chosen[COLUMNS_MAX];
-    char name[HEADING_MAX];
+    const struct output_column *chosen[OUTPUT_COLUMNS_MAX];
     size_t n;
     int status = choose(ctl, table, chosen, &n);
 
     if (status != EXIT_OK)
         return status;
-    for (size_t i = 0; first && !ctl->globals.no_headings && i < n; i++) {
-        heading(chosen[i], name);
-        printf("%-*s%c", i + 1 < n ? STREAM_WIDTH : 0, name, i + 1 < n ? ' ' : '\n');
-    }
+    if (!stream->widths[0])
+        begin_stream(ctl, stream, chosen, n);
     for (size_t i = 0; i < n; i++) {
         if (cell(chosen[i], row, &text) < 0)
             return out_of_memory(ctl);
-        printf("%-*s%c", i + 1 < n ? STREAM_WIDTH : 0, buf_str(&text), i + 1 < n ? ' ' : '\n');
+        put_field(chosen[i], &stream->widths[i], buf_str(&text), i + 1 == n);
     }
     return ctl_finish_stdout(ctl);
 }

@@ -17,6 +17,11 @@ struct output_column {
     bool shown;       /* without -o */
     bool right;       /* numbers */
     void (*cell)(const void *row, struct buf *buf);
+    unsigned char width; /* in a stream, to begin with; its heading fits in any case */
+};
+
+enum {
+    OUTPUT_COLUMNS_MAX = 32,
 };
 
 struct output_table {
@@ -45,7 +50,11 @@ int output_rows(struct ctl *ctl, const struct output_table *table, const void *r
 /* One row whole, all columns, one "name: value" a line. */
 int output_lines(struct ctl *ctl, const struct output_table *table, const void *row);
 
-/* A stream: each row goes out at once, with blanks between columns of a fixed width; headings with the first. */
-int output_stream(struct ctl *ctl, const struct output_table *table, const void *row, bool first);
+/* A stream: each row goes out at once, headings with the first. A column is as wide as what was in it so far. */
+struct output_stream {
+    size_t widths[OUTPUT_COLUMNS_MAX]; /* 0 = nothing was printed yet */
+};
+int output_stream(struct ctl *ctl, struct output_stream *stream, const struct output_table *table,
+                  const void *row);
 
 #endif

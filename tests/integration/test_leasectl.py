@@ -379,8 +379,8 @@ class LeasectlTest(unittest.TestCase):
 
     # ---- watch ----
 
-    def watch(self, *args):
-        process = subprocess.Popen(self.command("--json", "watch", *args), stdout=subprocess.PIPE,
+    def watch(self, *args, form=("--json",)):
+        process = subprocess.Popen(self.command(*form, "watch", *args), stdout=subprocess.PIPE,
                                    stderr=subprocess.PIPE, text=True)
         self.addCleanup(process.stderr.close)
         self.addCleanup(process.stdout.close)
@@ -415,6 +415,31 @@ class LeasectlTest(unittest.TestCase):
         # Again from the middle: the rest, and nothing else.
         again = self.watch("--since", str(revisions[1]))
         self.assertEqual([e["revision"] for e in self.read_until(again, lambda e: e["state"] == "free")], revisions[2:])
+
+    def test_watch_has_columns(self):
+        """What is in them fits; where a job is longer than any before, the lines from it on are as wide."""
+        def places(line):
+            return [word.start() for word in re.finditer(r"\S+", line)]
+
+        def watch(n, *form):
+            process = self.watch("--since", "0", form=form)
+            return [process.stdout.readline().rstrip("\n") for _ in range(n)]
+
+        self.pool()
+        self.node()
+        self.acquire("--job", "short")
+        self.acquire("--job", "one-that-is-so-long-that-no-column-is-ready-for-it")
+        self.acquire("--job", "short-again")
+        lines = watch(4, "-o", "job,expires,changed,cause,name,state")
+        self.assertEqual(lines[0].split(), "JOB EXPIRES CHANGED CAUSE NAME STATE".split())
+        self.assertEqual([line.split()[-1] for line in lines[1:]], ["active"] * 3)
+        self.assertEqual(places(lines[0]), places(lines[1]))
+        self.assertEqual(places(lines[2]), places(lines[3]))
+        self.assertEqual([b - a for a, b in zip(places(lines[1])[1:], places(lines[2])[1:])], [places(lines[2])[1] - places(lines[1])[1]] * 5)
+        self.assertEqual([line for line in lines if line != line.rstrip()], [])
+        lines = watch(3, "--no-headings", "-o", "uid,lease,job")
+        self.assertEqual([line.split()[:2] for line in lines], [[str(FIRST + i), str(i + 1)] for i in range(3)])
+        self.assertEqual(len({places(line)[2] for line in lines}), 1)
 
     def test_watch_since_zero_lists_first(self):
         self.pool()
