@@ -108,17 +108,21 @@ static int give_back(struct ctl *ctl, const struct exec_options *given,
 {
     int64_t timeout_ms = ctl->globals.timeout_ms ? ctl->globals.timeout_ms : WAIT_TIMEOUT_MS;
     struct wait_end end = {0};
-    struct xce_lease *released;
+    struct exec_released released;
     int status = exec_lease_release(ctl, lease, &released);
+    bool known = status == EXIT_OK && !released.handed;
 
     if (*status_of_command == EXEC_UNIT_UNRECORDED)
-        *status_of_command = judge_unrecorded(ctl, status == EXIT_OK, released);
-    if (status == EXIT_OK && given->wait)
-        status = wait_lease(ctl, released ? released : lease,
+        *status_of_command = judge_unrecorded(ctl, known, released.lease);
+    if (released.handed && given->wait)
+        status = ctl_fail(ctl, XCE_UNREACHABLE, "--wait: no leased is there to say when it is %s",
+                          given->wait);
+    else if (status == EXIT_OK && given->wait)
+        status = wait_lease(ctl, released.lease ? released.lease : lease,
                             !strcmp(given->wait, "free") ? WAIT_FREE : WAIT_CLEAN,
                             clock_mono_ms() + timeout_ms, &end);
     wait_end_done(&end);
-    xce_free(released);
+    xce_free(released.lease);
     return status;
 }
 
@@ -160,7 +164,8 @@ const struct verb cmd_exec = {
             "TERM,\n"
             "HUP, QUIT, USR1 and USR2 are passed on; the same one twice kills it. The lease is "
             "renewed\n"
-            "while it runs and released in any case.\n"
+            "while it runs and released in any case: where no leased answers by then, at noded of\n"
+            "this machine, which tells leased when it is there.\n"
             "Exit status: the command's; 128 + signal; 126 or 127 when it can not be found.",
     .options = options,
     .memory = sizeof(struct exec_options),

@@ -7,12 +7,11 @@
 #include "common/clock.h"
 #include "common/json.h"
 #include "ctl/ctl.h"
+#include "ctl/noded.h"
 #include "ctl/target.h"
 #include "ctl/verb.h"
 #include "ctl/view.h"
 #include "ctl/wait.h"
-
-#define NODED_SOCKET "/run/xce/noded.sock"
 
 enum {
     /* Of --wait, without --timeout. */
@@ -173,20 +172,6 @@ static int hand_over(struct ctl *ctl, const struct release_options *given, const
     return code == XCE_OK ? EXIT_OK : ctl_failed_change(ctl, code);
 }
 
-static int connect_noded(struct ctl *ctl, const struct release_options *given)
-{
-    char why[XCE_MESSAGE_MAX], server[128];
-    struct xce_client_options noded = {
-        .server = server, .conf = ctl->globals.conf, .patience_ms = 1000};
-
-    if (snprintf(server, sizeof server, "unix:%s", given->noded ? given->noded : NODED_SOCKET) >=
-        (int)sizeof server)
-        return ctl_usage(ctl, "--noded: is too long for a socket");
-    if (xce_client_new(&noded, &ctl->client, why) != XCE_OK)
-        return ctl_fail(ctl, XCE_FAILED, "%s", why);
-    return EXIT_OK;
-}
-
 static int release_deferred(struct ctl *ctl, const struct release_options *given, int n_words,
                             char **words)
 {
@@ -197,7 +182,7 @@ static int release_deferred(struct ctl *ctl, const struct release_options *given
     if (!rows)
         return ctl_fail(ctl, XCE_FAILED, "out of memory");
     if (worst == EXIT_OK)
-        worst = connect_noded(ctl, given);
+        worst = noded_client(ctl, given->noded, &ctl->client);
     for (size_t i = 0; ctl->client && i < n; i++) {
         status = hand_over(ctl, given, n_words ? words[i] : NULL, &one);
         if (status == EXIT_OK) {

@@ -2,10 +2,12 @@
 
 #include <inttypes.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include "common/clock.h"
 #include "ctl/ctl.h"
 #include "ctl/exec_unit.h"
+#include "ctl/noded.h"
 
 enum {
     /* A member that refuses, or is not ready in time, costs one lease: so many are tried, as leased does for --wait. */
@@ -14,6 +16,7 @@ enum {
     /* Members are ready within the pool's ready timeout, or leased ends the lease itself. */
     READY_MOST_MS = 5 * 60 * 1000,
     RENEW_TIMEOUT_MS = 5000,
+    HAND_OVER_TIMEOUT_MS = 5000,
 };
 
 int exec_signal_pending(void)
@@ -115,8 +118,8 @@ static int get_once(struct ctl *ctl, const struct acquire_spec *spec, struct xce
                     enum progress *ret_progress)
 {
     struct xce_call call = ctl_call(ctl);
+    struct exec_released released;
     struct xce_leases *leases;
-    struct xce_lease *lease;
     struct xce_key key;
     int status, code;
 
@@ -134,8 +137,10 @@ static int get_once(struct ctl *ctl, const struct acquire_spec *spec, struct xce
         if (code != XCE_OK)
             status = ctl_failed(ctl, code);
     }
-    if (status != EXIT_OK && exec_lease_release(ctl, &leases->items[0], &lease) == EXIT_OK)
-        xce_free(lease);
+    if (status != EXIT_OK) {
+        (void)exec_lease_release(ctl, &leases->items[0], &released);
+        xce_free(released.lease);
+    }
     xce_free(leases);
     return status;
 }
@@ -167,16 +172,46 @@ void exec_lease_renew(struct ctl *ctl, const struct xce_lease *lease)
                 xce_client_message(ctl->client));
 }
 
-int exec_lease_release(struct ctl *ctl, const struct xce_lease *lease, struct xce_lease **ret)
+/* No leased answers. Where noded is here it keeps the release, and ends what is here at once. Whether it does. */
+static bool hand_over(struct ctl *ctl, const struct xce_lease *lease)
+{
+    struct xce_key key = {.kind = XCE_BY_LEASE, .lease = lease->lease};
+    struct xce_call call = {.timeout_ms = HAND_OVER_TIMEOUT_MS};
+    struct xce_client *noded;
+    struct xce_deferred *kept;
+    int code;
+
+    if (access(NODED_SOCKET, F_OK) < 0 || noded_client(ctl, NULL, &noded) != EXIT_OK)
+        return false;
+    code = xce_lease_release_deferred(noded, &call, &key, &kept);
+    if (code == XCE_OK) {
+        ctl_say(ctl,
+                "%s; lease %" PRIu64 " was released at noded of this machine, which tells leased "
+                "when it is there",
+                xce_client_message(ctl->client), lease->lease);
+        xce_free(kept);
+    } else {
+        ctl_say(ctl, "noded of this machine does not take the release: %s",
+                xce_client_message(noded));
+    }
+    xce_client_free(noded);
+    return code == XCE_OK;
+}
+
+int exec_lease_release(struct ctl *ctl, const struct xce_lease *lease, struct exec_released *ret)
 {
     struct xce_call call = ctl_call(ctl);
-    int code = xce_lease_release(ctl->client, &call, lease->lease, lease->epoch, NULL, ret);
+    struct xce_lease *after = NULL;
+    int code = xce_lease_release(ctl->client, &call, lease->lease, lease->epoch, NULL, &after);
 
+    *ret = (struct exec_released){.lease = code == XCE_OK ? after : NULL};
     if (code == XCE_OK)
         return EXIT_OK;
-    *ret = NULL;
     /* It ended without us: expired, revoked. */
     if (code == XCE_NOT_FOUND || code == XCE_PRECONDITION)
+        return EXIT_OK;
+    ret->handed = (code == XCE_UNREACHABLE || code == XCE_TIMEOUT) && hand_over(ctl, lease);
+    if (ret->handed)
         return EXIT_OK;
     if (lease->ttl_ms)
         ctl_say(ctl, "lease %" PRIu64 " could not be released; it ends with its ttl", lease->lease);

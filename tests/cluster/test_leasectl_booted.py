@@ -206,6 +206,29 @@ class Exec(Case):
         self.assertEqual(self.signalled('leasectl revoke --job gone --reason test >/dev/null', '--job', 'gone', '--', 'sh',
                                         '-c', 'echo started; sleep 100'), 137)
 
+    def test_no_leased_at_the_end_leaves_the_release_to_noded(self):
+        status = self.signalled('systemctl stop leased; kill -TERM $pid', '--timeout', '3s', '--job', 'alone', '--', 'sh', '-c',
+                                'echo started; exec sleep 100')
+        self.addCleanup(self.ok, 'n1', 'systemctl', 'start', 'leased')
+        self.assertEqual(status, 143)
+        self.assertRegex(self.said, 'lease [0-9]+ was released at noded of this machine, which tells leased when it is there')
+        self.doCleanups()
+        self.wait(lambda: self.causes('alone') == ['release'], 60, 'noded to pass the release on')
+
+    def causes(self, job):
+        done = self.run_in('n1', 'leasectl', '--json', 'history', '--job', job)
+        return [past['cause'] for past in lib.json.loads(done.stdout).get('history', [])]
+
+    def test_neither_leased_nor_noded_at_the_end_is_said(self):
+        status = self.signalled('systemctl stop leased; mv /run/xce/noded.sock /run/xce/away; kill -TERM $pid', '--timeout', '3s',
+                                '--job', 'lost', '--ttl', '1h', '--', 'sh', '-c', 'echo started; exec sleep 100')
+        self.addCleanup(self.shell, 'mv /run/xce/away /run/xce/noded.sock; systemctl start leased')
+        self.assertEqual(status, 143)
+        self.assertIn('could not be released; it ends with its ttl', self.said)
+        self.assertNotIn('at noded', self.said)
+        self.doCleanups()
+        self.wait(lambda: self.run_in('n1', 'leasectl', 'release', '--job', 'lost').returncode == 0, 60, 'leased to serve again')
+
     def test_only_root(self):
         done = self.run_in('n1', 'setpriv', '--reuid', '65534', '--clear-groups', 'leasectl', 'exec', 'true')
         self.assertEqual(done.returncode, 3)
