@@ -29,6 +29,7 @@ const struct doctor_check doctor_checks[] = {
     {"overlap", doctor_check_overlap}, {"ranges", doctor_check_ranges},
     {"clock", doctor_check_clock},     {"permissions", doctor_check_permissions},
     {"kernel", doctor_check_kernel},   {"coredump", doctor_check_coredump},
+    {"noded", doctor_check_noded},     {"remnant", doctor_check_remnant},
 };
 const size_t doctor_n_checks = sizeof doctor_checks / sizeof doctor_checks[0];
 

@@ -90,6 +90,8 @@ extern const struct doctor_check doctor_checks[];
 extern const size_t doctor_n_checks;
 
 void doctor_check_units(struct doctor *doctor);
+void doctor_check_noded(struct doctor *doctor);
+void doctor_check_remnant(struct doctor *doctor);
 void doctor_check_leased(struct doctor *doctor);
 void doctor_check_pools(struct doctor *doctor);
 void doctor_check_node(struct doctor *doctor);

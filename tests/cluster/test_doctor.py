@@ -57,7 +57,7 @@ class Findings(DoctorCase):
         self.assertEqual(done.returncode, 0)
         self.assertRegex(done.stderr, r'^leasectl: [^\n]*\d+ checks[^\n]*\n$')
         well = self.ok('n1', 'leasectl', 'doctor', '--all', '--no-headings', '-o', 'id').split()
-        for check in ('units', 'pools', 'map', 'node', 'nsswitch', 'nss', 'userdb', 'pam', 'accounts', 'overlap', 'coredump'):
+        for check in ('units', 'pools', 'map', 'node', 'nsswitch', 'nss', 'userdb', 'pam', 'accounts', 'overlap', 'coredump', 'noded', 'remnant'):
             self.assertIn(f'{check}-ok', well)
         self.release(lease)
 
@@ -112,6 +112,16 @@ class Findings(DoctorCase):
 
     def test_no_standby(self):
         self.spoil('systemctl stop noded-standby', 'units-standby', 'does not run', 'warning', cure='systemctl start noded-standby')
+
+    # ---- noded ----
+
+    def test_nobody_for_what_is_left(self):
+        self.spoil('cp /etc/passwd /run/passwd; sed -i /^xce-remnant:/d /etc/passwd', 'remnant-missing', 'no user xce-remnant', 'warning',
+                   mend='cp /run/passwd /etc/passwd')
+
+    def test_noded_takes_no_release(self):
+        self.spoil('mv /run/xce/noded.sock /run/xce/away', 'noded-silent', '/run/xce/noded.sock', 'warning',
+                   mend='mv /run/xce/away /run/xce/noded.sock')
 
     # ---- xce-userdbd ----
 

@@ -220,6 +220,34 @@ static void doctor_map_that_is_none_is_told(void **state)
     assert_false(f->doctor.have_map);
 }
 
+static void doctor_remnant_is_a_user_of_the_system(void **state)
+{
+    static const struct {
+        const char *passwd, *id;
+    } rows[] = {
+        {"root:x:0:0::/:/bin/sh\n", "remnant-missing"},
+        {"", "remnant-missing"},
+        {"xce-remnants:x:998:997::/:/bin/sh\n", "remnant-missing"},
+        {"root:x:0:0::/:/bin/sh\nxce-remnant:x:998:997::/:/usr/sbin/nologin\n", "remnant-ok"},
+        {"xce-remnant:x:998:997::/:/usr/sbin/nologin\n", "remnant-ok"},
+        {"xce-remnant:x:0:997::/:/usr/sbin/nologin\n", "remnant-ids"},
+        {"xce-remnant:x:1000:997::/:/usr/sbin/nologin\n", "remnant-ids"},
+        {"xce-remnant:x:998\n", "remnant-ids"},
+    };
+    struct fixture *f = *state;
+
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        put(f, "passwd", rows[i].passwd);
+        doctor_check_remnant(&f->doctor);
+        assert_int_equal(f->doctor.n_findings, 1);
+        assert_string_equal(f->doctor.findings[0].id, rows[i].id);
+        again(f);
+    }
+    f->doctor.no_node = true;
+    doctor_check_remnant(&f->doctor);
+    assert_int_equal(f->doctor.n_findings, 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -235,6 +263,7 @@ int main(void)
         TEST(doctor_ranges_of_a_fresh_machine_are_fine),
         TEST(doctor_permissions_of_others_are_errors),
         TEST(doctor_map_that_is_none_is_told),
+        TEST(doctor_remnant_is_a_user_of_the_system),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
