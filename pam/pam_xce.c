@@ -186,6 +186,9 @@ int pam_sm_authenticate(pam_handle_t *pamh, int flags, int argc, const char **ar
     const char *user;
     int r = pam_get_user(pamh, &user, NULL);
 
+    /* Its answer comes later: libpam keeps its place in the stack for this alone, and no control ends that. */
+    if (r == PAM_CONV_AGAIN)
+        return PAM_INCOMPLETE;
     if (r != PAM_SUCCESS)
         return r;
     read_arguments(&c, argc, argv);

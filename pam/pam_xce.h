@@ -7,7 +7,8 @@
  *   refused        AUTH_ERR,        PERM_DENIED    PERM_DENIED     CRED_ERR      (never got in) IGNORE
  *                  AUTHTOK_ERR
  *
- * Who has no name (PAM_USER) is refused, for he can not be shown to be foreign; auth asks for one, as each module does.
+ * Who has no name (PAM_USER) is refused, for he can not be shown to be foreign; auth asks for one, as each module does, and
+ * says PAM_INCOMPLETE while an application that lives by events has no answer yet.
  *
  * Nobody is ever let in by auth: a lease has no password, so all that can be said of it is that there is nothing against it.
  * Closing decides nothing: it runs when the lease may be over already, and as the leased uid (in systemd's case).

@@ -6,7 +6,9 @@
  *   env          prints what PAM would put into the session's environment, a line each
  *   as=UID       this process is that uid from here on
  *   again=N      all of account, establish, open, close N times: prints how many file descriptors and mappings that has left
- * Whatever is asked is answered with an empty line. */
+ *   later        whatever is asked next is not answered yet, once
+ *   say=TEXT     what is asked is answered so from here on (else with an empty line)
+ * An application that waits for events asks again, as it is told, when its answer is there. */
 #include <security/pam_appl.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -14,8 +16,15 @@
 #include <string.h>
 #include <unistd.h>
 
+static bool later;
+static const char *said = "";
+
 static int answer(int n, const struct pam_message **messages, struct pam_response **ret, void *arg)
 {
+    if (later) {
+        later = false;
+        return PAM_CONV_AGAIN;
+    }
     *ret = calloc((size_t)n, sizeof(**ret));
     if (!*ret)
         return PAM_BUF_ERR;
@@ -23,7 +32,7 @@ static int answer(int n, const struct pam_message **messages, struct pam_respons
         if (messages[i]->msg_style == PAM_ERROR_MSG || messages[i]->msg_style == PAM_TEXT_INFO)
             (void)printf("message %s\n", messages[i]->msg);
         else
-            (*ret)[i].resp = strdup("");
+            (*ret)[i].resp = strdup(said);
     }
     return PAM_SUCCESS;
 }
@@ -116,7 +125,11 @@ static bool step(pam_handle_t *pamh, const char *word)
     if (strncmp(word, "user=", 5) == 0)
         return pam_set_item(pamh, PAM_USER, strcmp(word + 5, "-") == 0 ? NULL : word + 5) ==
                PAM_SUCCESS;
-    if (strcmp(word, "env") == 0)
+    if (strncmp(word, "say=", 4) == 0)
+        said = word + 4;
+    else if (strcmp(word, "later") == 0)
+        later = true;
+    else if (strcmp(word, "env") == 0)
         print_env(pamh);
     else if (strncmp(word, "as=", 3) == 0)
         return setuid((uid_t)strtoul(word + 3, NULL, 10)) == 0;

@@ -14,7 +14,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.realpath(__file__)), '..', 'nss'))
 from stage import BASE, MAP, NAME, Stage, Writer, enter, run  # noqa: E402
 
-SUCCESS, PERM_DENIED, AUTH_ERR, CRED_ERR, AUTHTOK_ERR, MODULE_UNKNOWN = 0, 6, 7, 17, 20, 28
+SUCCESS, PERM_DENIED, AUTH_ERR, CRED_ERR, AUTHTOK_ERR, MODULE_UNKNOWN, INCOMPLETE = 0, 6, 7, 17, 20, 28, 31
 ALIAS = 'foo2'
 LAST = BASE + 65535
 GRANTED, ACTIVE, DRAINING = 1, 2, 3
@@ -181,6 +181,15 @@ class Pam(unittest.TestCase):
 
     def test_no_user_is_nobody(self):
         self.assertEqual(self.codes('open', 'root', 'user=-', 'establish', 'account', 'open'), [CRED_ERR, PERM_DENIED, PERM_DENIED])
+
+    def test_user_who_is_not_known_yet_is_asked_for_again(self):
+        """An application that lives by events has no answer yet: it is told to come again, and does."""
+        self.service('ours', self.stack('[success=ok ignore=ignore default=die]') + [f'{f} required pam_permit.so' for f in FACILITIES])
+        stacks = ['ours', 'open', *self.stacks(MODULE)]
+        for service in stacks:
+            for user, then in (('root', SUCCESS), (NAME, AUTH_ERR)):
+                steps = ('user=-', f'say={user}', 'later', 'authenticate', 'authenticate')
+                self.assertEqual(self.codes(service, 'root', *steps), [INCOMPLETE, then], (service, user))
 
     # ---- without a map ----
 
