@@ -92,6 +92,23 @@ class Cluster(replicas.Cluster):
         self.addCleanup(watch.cancel)
         return peer.until(lambda: seen, what="the first word")[0]
 
+    def test_no_pool_is_made_while_nobody_leads(self):
+        """Whoever is asked says at once that he can not, and that it may be tried again: no pool of a minority comes about."""
+        self.form()
+        left, *others = self.replicas
+        for other in others:
+            other.kill()
+        peer.until(lambda: left.status()["leader"] is None, what="c1 to know that nobody leads", seconds=30)
+        client = left.client()
+        self.addCleanup(client.close)
+        code, text = peer.code_of(lambda: client.create_pool(name=b"second", first=2014000000, count=64))
+        self.assertEqual(code, "UNAVAILABLE", text)
+        for other in others:
+            other.start()
+        self.leader()
+        self.assertEqual([p["name"] for p in left.ctl("pool", "list")["pools"]], ["main"])
+        self.assertEqual(left.ctl("pool", "create", "second", "--range", "2014000000-2014000063", "--directory-ranges", "none")["name"], "second")
+
     def test_health_is_that_of_who_can_serve(self):
         waiting = self.replica("c4").start()
         self.assertFalse(self.serving(waiting))

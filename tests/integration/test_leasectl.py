@@ -666,6 +666,30 @@ class LeasectlTest(unittest.TestCase):
         self.ctl("node", "forget", "n2", "--reason", "gone")
         self.assertEqual([n["node"] for n in self.json("node", "list")["nodes"]], ["n1"])
 
+    def test_dry_run_of_what_could_not_be_looked_at_has_no_uid(self):
+        class Node(peer.Node):
+            """It answers a dry run with what no real one can be made to find at will."""
+
+            def _take(self, down):
+                super()._take(down)
+                if down.WhichOneof("body") == "sweep" and down.sweep.dry_run:
+                    found = [self.m.RemnantReport(uid=0, kind=b"scan-failed", count=1, would=b"leave", detail=b"/srv: Input/output error"),
+                             self.m.RemnantReport(uid=FIRST, kind=b"file", count=3, would=b"remove", detail=b"/tmp/x")]
+                    dry = self.m.DryReport(question=down.sweep.question, remnants=found, left_out=2)
+                    self.up.put(self.m.SessionUp(report=self.m.Report(dry=dry)))
+
+        self.pool()
+        self.client = self.leased.client()
+        self.nodes.append(Node(self.client, "n1", beats=0.3).wait(lambda n: n.welcome, what="welcome"))
+        peer.until(lambda: self.json("node", "show", "n1")["state"] == "ready", what="node ready")
+        said = self.json("node", "sweep", "n1", "--dry-run")
+        self.assertEqual(said, {"node": "n1", "left_out": 2, "remnants": [
+            {"uid": None, "kind": "scan-failed", "count": 1, "would": "leave", "detail": "/srv: Input/output error"},
+            {"uid": FIRST, "kind": "file", "count": 3, "would": "remove", "detail": "/tmp/x"}]})
+        run = self.run_ctl("node", "sweep", "n1", "--dry-run", "--no-headings", "-o", "uid,kind")
+        self.assertEqual([line.split() for line in run.stdout.splitlines()], [["-", "scan-failed"], [str(FIRST), "file"]])
+        self.assertIn("more was found than is told", run.stderr)
+
     def test_who_leads_anew_says_since_when_it_listens(self):
         """It has heard nothing yet: that is not never, and the node that is not lost may be off for all it knows."""
         self.leased.stop()
