@@ -328,6 +328,7 @@ static void beat(void *arg)
         reload(n);
     noded_map_beat(n);
     noded_pools_beat(n);
+    noded_dry_beat(n);
     noded_tls_beat(n);
     status_tell(n);
     memory_give_back(n);

@@ -6,10 +6,12 @@
 
 #include "common/log.h"
 #include "common/mem.h"
+#include "common/net/loop.h"
 #include "noded/noded_inside.h"
 #include "noded/reason.h"
 
-#define TOLD_MAX 500
+#define TOLD_MAX    500
+#define PATIENCE_MS 10000 /* who asks waits for half a minute, if he has not said otherwise */
 
 /* look (thread) ─▶ ask about accounts ─▶ tell */
 struct dry {
@@ -22,6 +24,8 @@ struct dry {
     } spans[XCE_RANGES_MAX];
     size_t n_spans;
     struct sweep sweep;
+    uint64_t steps; /* of the look, at the last beat; and when it had gone on last */
+    int64_t moved_ms;
     char unseen[SWEEP_DETAIL_MAX]; /* what lies around is not looked at, and why; "" = it is */
 };
 
@@ -71,6 +75,7 @@ static void finish(struct dry *d, const struct verdicts *accounts)
     sweep_done(&d->sweep);
     looker_free(d->looker);
     free(d);
+    n->dry.look = NULL;
     n->dry.running = false;
     if (n->dry.n_questions && !atomic_load(&n->stopping))
         begin(n);
@@ -96,6 +101,7 @@ static int by_uid(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
+/* What it has found is there; only the name services are waited for. */
 static void looked(int r, void *arg)
 {
     struct dry *d = arg;
@@ -104,6 +110,7 @@ static void looked(int r, void *arg)
     size_t n_uids = 0, kept = 0;
 
     (void)r;
+    d->n->dry.look = NULL;
     if (*d->unseen)
         sweep_found(&d->sweep, 0, REASON_SCAN_FAILED, "%s", d->unseen);
     uids = mem_must_calloc(s->n_findings + 1, sizeof(*uids));
@@ -141,6 +148,41 @@ static void late(void *arg)
     free(d);
 }
 
+/* ---- what stands still ---- */
+
+static void tell_stands(struct noded *n, uint64_t *questions, size_t *n_questions,
+                        const char *detail)
+{
+    const struct session_remnant told = {0, reason_word(REASON_SCAN_FAILED), 1, "leave", detail};
+
+    for (size_t i = 0; i < *n_questions; i++)
+        session_dry(n->session, questions[i], &told, 1, 0);
+    *n_questions = 0;
+}
+
+void noded_dry_beat(struct noded *n)
+{
+    struct dry *d = n->dry.look;
+    int64_t now_ms = loop_now_ms(n->loop);
+    char place[SWEEP_DETAIL_MAX - 40], detail[SWEEP_DETAIL_MAX];
+    uint64_t steps;
+
+    if (!d)
+        return;
+    steps = atomic_load(&d->looker->progress.steps);
+    if (steps != d->steps || !d->moved_ms) {
+        d->steps = steps;
+        d->moved_ms = now_ms;
+    }
+    if (now_ms - d->moved_ms < PATIENCE_MS)
+        return;
+    sweep_progress_where(&d->looker->progress, place, sizeof(place));
+    (void)snprintf(detail, sizeof(detail), "%s: no answer for %u s", place,
+                   (unsigned)((now_ms - d->moved_ms) / 1000));
+    tell_stands(n, d->questions, &d->n_questions, detail);
+    tell_stands(n, n->dry.questions, &n->dry.n_questions, detail);
+}
+
 /* ---- the look ---- */
 
 static bool is_not_here(uint32_t id, void *arg)
@@ -172,6 +214,7 @@ static void begin(struct noded *n)
     uint32_t min = UINT32_MAX, max = 0;
 
     n->dry.running = true;
+    n->dry.look = d;
     d->n = n;
     d->looker = looker_new(n);
     memcpy(d->questions, n->dry.questions, sizeof(d->questions));

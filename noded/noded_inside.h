@@ -177,6 +177,7 @@ struct noded {
     /* noded_dry.c */
     struct {
         bool running;
+        struct dry *look; /* that one; NULL = what it looked at hangs, or it is through */
         uint64_t questions[DRY_QUESTIONS_MAX]; /* that came meanwhile */
         size_t n_questions;
     } dry;
@@ -330,6 +331,8 @@ bool noded_sweep_free(struct noded *n, const struct state_epoch *uids, size_t n_
 
 /* Look for all that is not here, and tell it: session_dry. */
 void noded_op_dry_run(uint64_t question, const char *reason, void *arg);
+/* Whoever asks does not wait for what does not go on. */
+void noded_dry_beat(struct noded *n);
 
 /* ---- noded_kill.c ---- */
 

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """noded against a real leased, on this machine: what it makes ready, ends, sweeps, proves, and how it comes through its
 own death and leased's. Needs root. No uid of a pool here is anybody's: each run has a range of its own."""
+import contextlib
 import ctypes
 import json
 import os
@@ -1083,72 +1084,82 @@ class NodedTest(unittest.TestCase):
         self.addCleanup(subprocess.run, ["umount", root], check=True)
         return root
 
-    def answers_nobody(self, path):
-        """From now on who opens anything there waits, and no signal ends that; until the descriptor is closed."""
+    @contextlib.contextmanager
+    def answering_nobody(self, path):
+        """Meanwhile who opens anything there waits, and no signal ends that."""
         fan = libc.fanotify_init(0x4 | 0x1, os.O_RDONLY)  # FAN_CLASS_CONTENT, FAN_CLOEXEC
         if fan < 0:
             self.skipTest("no fanotify here: %s" % os.strerror(ctypes.get_errno()))
-        # FAN_MARK_ADD, FAN_MARK_FILESYSTEM; FAN_OPEN_PERM, FAN_ONDIR
-        if libc.fanotify_mark(fan, 0x1 | 0x100, ctypes.c_uint64(0x10000 | 0x40000000), -100, path.encode()) < 0:
+        try:
+            # FAN_MARK_ADD, FAN_MARK_FILESYSTEM; FAN_OPEN_PERM, FAN_ONDIR
+            if libc.fanotify_mark(fan, 0x1 | 0x100, ctypes.c_uint64(0x10000 | 0x40000000), -100, path.encode()) < 0:
+                self.skipTest("fanotify asks nobody here: %s" % os.strerror(ctypes.get_errno()))
+            yield
+        finally:
             os.close(fan)
-            self.skipTest("fanotify asks nobody here: %s" % os.strerror(ctypes.get_errno()))
-        self.addCleanup(lambda: self.answers_again(fan))
-        self.hanging = fan
-        return fan
-
-    def answers_again(self, fan):
-        if self.hanging == fan:
-            os.close(fan)
-        self.hanging = None
 
     def test_walk_that_hangs_keeps_no_stray_alive(self):
         """What has retired is looked for at a disk that does not answer, pass after pass."""
         root = self.own_file_system()
         with open(self.noded.conf, "a") as f:
             f.write("LocalRoots = %s\nLookLimit = 2s\n" % root)
-        self.begin(cooldown_ms=3000)
+        self.begin(cooldown_ms=6000)
         lease, state = self.acquire(), self.m["lease"]
         self.client.release(lease)
         peer.until(lambda: self.lease(lease).state == state.LEASE_STATE_COOLING, what="the sweep")
-        fan = self.answers_nobody(root)
-        peer.until(lambda: self.lease(lease).state == state.LEASE_STATE_RETIRED, what="it to retire")
-        for _ in range(3):
-            self.killed(self.run_as(FIRST + COUNT - 1, "sleep", "1000"), seconds=30)
-        peer.until(lambda: "given up: files: %s" % root in self.noded.said(), seconds=30, what="a look to hang")
-        self.assertEqual(self.lease(lease).state, state.LEASE_STATE_RETIRED)
-        # Whoever asks why is told.
-        hangs = "^files: %s: no answer for [0-9]+ s$" % re.escape(root)
-        peer.until(lambda: self.node().hangs, seconds=30, what="leased to hear of it")
-        self.assertRegex(self.node().hangs, hangs)
-        wait, = self.explain(lease).waits
-        self.assertRegex(wait.detail.partition("; scan-failed: ")[2], hangs)
-        self.assertIn("when what hangs there answers", wait.cure)
-        self.answers_again(fan)
+        with self.answering_nobody(root):
+            peer.until(lambda: self.lease(lease).state == state.LEASE_STATE_RETIRED, what="it to retire")
+            for _ in range(3):
+                self.killed(self.run_as(FIRST + COUNT - 1, "sleep", "1000"), seconds=30)
+            peer.until(lambda: "given up: files: %s" % root in self.noded.said(), seconds=30, what="a look to hang")
+            self.assertEqual(self.lease(lease).state, state.LEASE_STATE_RETIRED)
+            # Whoever asks why is told.
+            hangs = "^files: %s: no answer for [0-9]+ s$" % re.escape(root)
+            peer.until(lambda: self.node().hangs, seconds=30, what="leased to hear of it")
+            self.assertRegex(self.node().hangs, hangs)
+            wait, = self.explain(lease).waits
+            self.assertRegex(wait.detail.partition("; scan-failed: ")[2], hangs)
+            self.assertIn("when what hangs there answers", wait.cure)
         self.free(lease, 60)
         peer.until(lambda: not self.node().hangs, seconds=30, what="leased to hear that it answers")
+
+    def test_dry_run_tells_what_it_hangs_at(self):
+        """Long before it is given up, and at once when it is known."""
+        root = self.own_file_system()
+        with open(self.noded.conf, "a") as f:
+            f.write("LocalRoots = %s\nLookLimit = 1h\n" % root)
+        self.begin()
+        with self.answering_nobody(root):
+            for _ in range(2):
+                done = self.dry_run("--json", "--timeout", "50s")
+                self.assertEqual((done.returncode, done.stderr), (0, ""))
+                remnant, = json.loads(done.stdout)["remnants"]
+                self.assertEqual((remnant["uid"], remnant["kind"], remnant["would"]), (None, "scan-failed", "leave"))
+                self.assertRegex(remnant["detail"], "^files: %s: no answer for [0-9]+ s$" % re.escape(root))
+        peer.until(lambda: json.loads(self.dry_run("--json").stdout)["remnants"] == [], seconds=60, what="a whole answer")
 
     def test_place_that_hangs_is_remembered(self):
         """However often a sweep is tried again, and however many there are, no further thread is sent where one hangs; what
         runs is ended meanwhile."""
         root = self.own_file_system()
         with open(self.noded.conf, "a") as f:
-            f.write("LocalRoots = %s\nLookLimit = 1s\n" % root)
+            f.write("LocalRoots = %s\nLookLimit = 2s\n" % root)
         self.begin()
         lease = self.acquire()
-        fan = self.answers_nobody(root)
-        self.client.release(lease)
-        peer.until(lambda: self.member(lease).reason == "scan-failed", seconds=30, what="a dirty report")
-        later, end = [], time.monotonic() + 12
-        while time.monotonic() < end and len(later) < COUNT // 2:
-            later.append(self.acquire())
-            child = self.run_as(later[-1].uid, "sleep", "1000")
-            self.client.release(later[-1])
-            self.killed(child, seconds=30)
-            peer.until(lambda: self.member(later[-1]).reason == "scan-failed", seconds=30, what="another dirty report")
-            self.assertRegex(self.member(later[-1]).detail, "^files: %s: no answer for [0-9]+ s$" % re.escape(root))
-        # Those that were on their way: of sweeps, and of walks.
-        self.assertLess(self.noded.said().count("is given up"), 3)
-        self.answers_again(fan)
+        with self.answering_nobody(root):
+            self.client.release(lease)
+            peer.until(lambda: self.member(lease).reason == "scan-failed", seconds=30, what="a dirty report")
+            later, end = [], time.monotonic() + 16
+            while time.monotonic() < end and len(later) < COUNT // 2:
+                later.append(self.acquire())
+                child = self.run_as(later[-1].uid, "sleep", "1000")
+                self.client.release(later[-1])
+                self.killed(child, seconds=30)
+                peer.until(lambda: self.member(later[-1]).reason == "scan-failed", seconds=30,
+                           what="another dirty report")
+                self.assertRegex(self.member(later[-1]).detail, "^files: %s: no answer for [0-9]+ s$" % re.escape(root))
+            # Those that were on their way: of sweeps, and of walks.
+            self.assertLess(self.noded.said().count("is given up: files: %s" % root), 3)
         for one in [lease, *later]:
             self.free(one, 60)
 
