@@ -1071,8 +1071,9 @@ class NodedTest(unittest.TestCase):
         self.assertFalse(os.path.exists(path))
 
     def own_file_system(self):
-        """One that can be frozen: who writes to it waits then, and no signal ends that."""
-        folder = tempfile.mkdtemp(prefix="xce-test-noded.")
+        """One that can be frozen: who writes to it waits then, and no signal ends that. Not in /tmp, where the nodeds of tests
+        that run beside this one would walk into it."""
+        folder = tempfile.mkdtemp(prefix="xce-test-noded.", dir="/run")
         root, image = os.path.join(folder, "root"), os.path.join(folder, "image")
         self.addCleanup(shutil.rmtree, folder)
         os.mkdir(root)
