@@ -29,6 +29,7 @@
 #define LATE_MS     18000
 #define VALIDITY_MS 3600000 /* of what is in no pool that is known */
 #define WAIT_MS     1000    /* for what was killed to end */
+#define POOLS_TICKS 5       /* so long the first look at the pools' file is waited for */
 #define ASK_MS      6000
 #define BATCH       COLLIDE_UIDS_MAX
 #define DUE_MAX     (1u << 20)
@@ -44,7 +45,13 @@ struct standby {
     bool busy;
     int64_t since_ms; /* as long as the map does not say when leased was heard; 0 = it does */
 
-    struct pools_file pools;
+    /* The pools are read on another thread: a disk that dies, as noded may have, holds up that one alone. */
+    struct pools_file pools, pools_read; /* the last ones that were sound; that thread's */
+    int pools_r;
+    bool pools_known, reading;
+    unsigned waited; /* ticks */
+    bool map_told;   /* that the map can not be read */
+
     uint32_t *due; /* ascending: what runs in their slices is to end */
     size_t n_due, cap_due;
     uint32_t *here; /* of these, those that are here: all that runs is */
@@ -117,8 +124,6 @@ static void due_find(struct standby *s, const struct map *map)
     struct map_entry entry;
 
     s->n_due = s->n_here = 0;
-    if (pools_file_read(s->pools_path, &s->pools) < 0)
-        s->pools.n_pools = 0;
     if (silent_ms < shortest_ms(&s->pools))
         return;
     for (uint32_t uid = 0; map_next(map, uid, MAP_WANT_RECORD, &entry) == 0;
@@ -249,18 +254,86 @@ static void end_due(struct standby *s)
         finish(s);
 }
 
-static void tick(void *arg)
-{
-    struct standby *s = arg;
-    struct map map;
+/* ---- look ---- */
 
-    daemon_watchdog();
-    if (s->busy || atomic_load(&s->stopping) || map_open(s->map_path, &map, NULL, NULL) < 0)
-        return; /* without a map nothing is here */
+/* After an upgrade a file of the same name has taken the place of the one that runs. */
+static bool is_replaced(void)
+{
+    static const char gone[] = " (deleted)";
+    char path[512];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof(path));
+
+    return n >= (ssize_t)strlen(gone) && memcmp(path + n - strlen(gone), gone, strlen(gone)) == 0;
+}
+
+/* Without a map nothing is here. One that is just being replaced is read at the next tick. */
+static void map_trouble(struct standby *s, int r, const char *why)
+{
+    if (r == -ENOENT || r == -ESTALE)
+        return;
+    if (is_replaced()) {
+        log_notice(NULL,
+                   "%s: %s, and another version of the program is installed: ending, for that "
+                   "one to begin",
+                   s->map_path, why ? why : err_text(r));
+        atomic_store(&s->stopping, true);
+        loop_stop(s->loop);
+        return;
+    }
+    if (!s->map_told)
+        log_error(NULL, "%s: %s: as long as it is so the stand-by can end nothing here",
+                  s->map_path, why ? why : err_text(r));
+    s->map_told = true;
+}
+
+static void look(struct standby *s)
+{
+    const char *why = NULL;
+    struct map map;
+    int r;
+
+    if (s->busy || atomic_load(&s->stopping))
+        return;
+    r = map_open(s->map_path, &map, NULL, &why);
+    if (r < 0) {
+        map_trouble(s, r, why);
+        return;
+    }
+    s->map_told = false;
     due_find(s, &map);
     map_close(&map);
     if (s->n_due)
         end_due(s);
+}
+
+static void pools_work(void *arg)
+{
+    struct standby *s = arg;
+
+    s->pools_r = pools_file_read(s->pools_path, &s->pools_read);
+}
+
+/* If they can not be read, or are not sound, those that were count. */
+static void pools_done(int r, void *arg)
+{
+    struct standby *s = arg;
+
+    s->reading = false;
+    s->pools_known = true;
+    if (r == 0 && s->pools_r == 0)
+        s->pools = s->pools_read;
+    look(s);
+}
+
+static void tick(void *arg)
+{
+    struct standby *s = arg;
+
+    daemon_watchdog();
+    if (!s->reading && loop_work_submit(s->loop, pools_work, pools_done, s) == 0)
+        s->reading = true;
+    else if (s->pools_known || ++s->waited > POOLS_TICKS)
+        look(s);
 }
 
 /* ---- start and end ---- */

@@ -1241,13 +1241,14 @@ class NodedTest(unittest.TestCase):
         finally:
             subprocess.run(["fsfreeze", "-u", root], check=True)
 
-    def stand_by(self):
+    def stand_by(self, program=None):
         """Beside noded, as its unit has it."""
+        program = program or os.path.join(peer.BUILD, "noded/noded")
         with open(self.noded.log, "ab") as log:
-            child = subprocess.Popen([os.path.join(peer.BUILD, "noded/noded"), "--stand-by", self.noded.conf],
-                                     stderr=log, stdout=log)
+            child = subprocess.Popen([program, "--stand-by", self.noded.conf], stderr=log, stdout=log)
         self.addCleanup(child.wait)
         self.addCleanup(child.kill)
+        return child
 
     def not_heard_for(self, seconds):
         """leased, as the map has it; noded does not run."""
@@ -1271,6 +1272,41 @@ class NodedTest(unittest.TestCase):
         self.killed(inside, 60)
         self.assertIn("of 1 that it has closed something still runs", self.noded.said())
         self.assertIsNone(outside.poll())  # that waits for noded
+
+    def test_stand_by_goes_by_the_pools_that_it_knows_whatever_becomes_of_their_file(self):
+        self.own_cgroup()
+        self.begin(validity_ms=1000)
+        lease = self.acquire()
+        self.release_with_shared_memory(lease)
+        self.assertEqual(self.noded.stop(), 0)
+        self.not_heard_for(60)
+        self.stand_by()
+        pools = os.path.join(self.noded.state, "pools")
+        self.killed(self.run_in_slice(lease, "sleep", "1000"), 60)
+        with open(pools, "r+b") as f:  # damaged: it would be the validity of pools that nobody knows, an hour
+            f.seek(20)
+            f.write(b"X")
+        self.killed(self.run_in_slice(lease, "sleep", "1000"), 60)
+        os.unlink(pools)
+        os.mkfifo(pools)  # who opens it waits, as for a disk that does not answer
+        self.killed(self.run_in_slice(lease, "sleep", "1000"), 60)
+        self.killed(self.run_in_slice(lease, "sleep", "1000"), 60)
+
+    def test_stand_by_of_an_older_version_says_so_and_gives_way(self):
+        program = os.path.join(self.leased.folder, "noded-copy")
+        shutil.copy(os.path.join(peer.BUILD, "noded/noded"), program)
+        self.begin()
+        self.assertEqual(self.noded.stop(), 0)
+        child = self.stand_by(program)
+        with open(self.noded.map, "r+b") as f:
+            f.seek(8)
+            f.write(struct.pack("<HH", 99, 99))  # version, oldest reader
+        peer.until(lambda: "the stand-by can end nothing here" in self.noded.said(), what="its word")
+        self.assertIsNone(child.poll())
+        shutil.copy(program, program + ".new")
+        os.rename(program + ".new", program)
+        self.assertEqual(peer.until(lambda: child.poll() is not None and [child.returncode], what="its end"), [0])
+        self.assertEqual(self.noded.said().count("the stand-by can end nothing here"), 1)
 
     def test_reloads_end_it_at_no_moment(self):
         for i in range(3):
