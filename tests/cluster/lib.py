@@ -62,7 +62,7 @@ class Cluster(machines.Cluster):
         self._watcher.stdin.close()
         self._watcher.wait()
 
-    def run(self, host, *command, timeout=60, **kwargs):
+    def run(self, host, *command, timeout=60 * machines.PATIENCE, **kwargs):
         """Run a command in a machine: a CompletedProcess with text. Never raises for its exit code."""
         kwargs.setdefault('stdin', subprocess.DEVNULL)
         if 'input' in kwargs:
@@ -129,7 +129,7 @@ class Case(unittest.TestCase):
             self.fail(f'{host}: {" ".join(map(str, command))}: no JSON ({e}): {text}')
 
     def wait(self, condition, seconds, what):
-        """Until condition() is true; what (text, or a function that gives it) is told when it never is."""
+        """As machines.poll; what (text, or a function that gives it) is told when it never is."""
         try:
             return poll(condition, seconds, what, 0.05)
         except Error as e:
