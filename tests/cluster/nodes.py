@@ -71,8 +71,8 @@ class NodesCase(ReplicasCase):
     def hold(self, lease, *nodes):
         """A process and a file of it on these nodes."""
         for node in nodes:
-            self.ok(node, 'systemd-run', '-q', '-p', f'User={lease["name"]}', '--slice', f'xce-{lease["uid"]}-{lease["epoch"]}.slice',
-                    'sleep', '1000')
+            self.ok(node, 'systemd-run', '-q', '-p', 'Type=exec', '-p', f'User={lease["name"]}', '--slice',
+                    f'xce-{lease["uid"]}-{lease["epoch"]}.slice', 'sleep', '1000')
             self.ok(node, 'install', '-o', lease['uid'], '-g', lease['uid'], '/dev/null', f'/var/tmp/of-{lease["name"]}')
 
     def power_off(self, *names):

@@ -31,7 +31,7 @@ class Restore(ReplicasCase):
         """A process and a file of the lease on each of its members."""
         for node in lease['nodes']:
             name = node if isinstance(node, str) else node['node']
-            self.ok(name, 'systemd-run', '-q', '-p', f'User={lease["name"]}', 'sleep', '1000')
+            self.ok(name, 'systemd-run', '-q', '-p', 'Type=exec', '-p', f'User={lease["name"]}', 'sleep', '1000')
             self.ok(name, 'install', '-o', lease['uid'], '-g', lease['uid'], '/dev/null', f'/var/tmp/of-{lease["name"]}')
             self.assertIn(str(lease['uid']), self.processes_of_pool(name))
         return lease
