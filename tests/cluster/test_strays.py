@@ -37,7 +37,7 @@ class Strays(LeaseCase):
     nodes = 2
     range = (FIRST, FIRST + 1023)
     cooldown = '1s'
-    pool_options = ('--ready-timeout', '60s')
+    pool_options = ('--ready-timeout', '10m')  # what waits for a node that is away stays granted
 
     @classmethod
     def prepare(cls):
@@ -153,7 +153,7 @@ class Strays(LeaseCase):
         uids = [uid for uid, _ in both] + [account, active['uid']]
         self.wait_dead(HOSTS, uids, but=(('n1', active['uid']), ('n2', account)))
 
-        self.assertEqual(self.everybodys(active, account, alice[0]), before, 'who may be there is untouched')
+        self.all_there(before, self.everybodys(active, account, alice[0]))
         self.assertEqual(self.state_of(active)['state'], 'active')
         self.assertEqual(self.state_of(dirty)['state'], 'draining')
         # It is reopened each time, and then cools for as long as its pool says by then.
@@ -168,7 +168,11 @@ class Strays(LeaseCase):
         self.ok('n1', 'leasectl', 'node', 'sweep', 'n1')
         for lease in (dirty, active):
             self.wait_free(lease)
-        self.assertEqual(self.everybodys(active, account, alice[0])[1:], before[1:])
+        self.all_there(before[1:], self.everybodys(active, account, alice[0])[1:])
+
+    def all_there(self, before, now):
+        """Others may have come: a busy machine begins late what it was told."""
+        self.assertEqual([there - still for there, still in zip(before, now)], [set()] * len(before), 'who may be there is untouched')
 
     def everybodys(self, active, account, alice):
         """Processes of the lease that is here, of the account, and of alice on each node."""
