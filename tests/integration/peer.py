@@ -2,6 +2,7 @@
 one's own on a temporary folder, and a node made of nothing but its session.
 
 Uses Debian's python3-grpcio and protoc: clients that this project did not write."""
+import contextlib
 import importlib
 import os
 import queue
@@ -18,6 +19,7 @@ import grpc
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.environ.get("XCE_BUILD", os.path.join(ROOT, "build"))
+PATIENCE = 4  # how many times as long as it may take a machine that is busy with other things may need
 _stubs = None
 
 
@@ -69,25 +71,25 @@ class Client:
         message.request.id = request_id or os.urandom(16)
         return message
 
-    def acquire(self, nodes=("n1",), job=b"", ttl_ms=60000, wait=False, request_id=None, timeout=10, **more):
+    def acquire(self, nodes=("n1",), job=b"", ttl_ms=600000, wait=False, request_id=None, timeout=60, **more):
         ask = self.request(self.m["lease"].AcquireRequest(wait=wait), request_id)
         spec = ask.leases.add(job=job, nodes=[n.encode() for n in nodes], **more)
         if ttl_ms:
             spec.ttl_ms = ttl_ms
         return self.lease.Acquire(ask, timeout=timeout)
 
-    def release(self, lease, request_id=None, timeout=10):
+    def release(self, lease, request_id=None, timeout=60):
         return self.lease.Release(self.request(self.m["lease"].ReleaseRequest(lease=lease.lease, epoch=lease.epoch),
                                                request_id), timeout=timeout)
 
-    def get(self, timeout=10, **key):
+    def get(self, timeout=60, **key):
         return self.lease.Get(self.m["lease"].LeaseKey(**key), timeout=timeout)
 
     def create_pool(self, name=b"main", first=2013265920, count=1024, request_id=None, **settings):
         pool = self.m["pool"]
         return self.pool.Create(self.request(pool.CreatePoolRequest(
             name=name, range=pool.UidRange(first=first, last=first + count - 1), directory_none=True,
-            settings=pool.PoolSettings(**settings)), request_id), timeout=20)
+            settings=pool.PoolSettings(**settings)), request_id), timeout=60)
 
 
 class Daemon:
@@ -110,7 +112,7 @@ class Daemon:
         if self.process and self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
             try:
-                self.process.wait(timeout=20)
+                self.process.wait(timeout=20 * PATIENCE)
             except subprocess.TimeoutExpired:
                 self.kill()
                 raise
@@ -148,6 +150,28 @@ class Leased(Daemon):
                 return True
             except OSError:
                 return False
+
+    def set(self, old, new):
+        """Its configuration, by the time it starts again or reload."""
+        with open(self.conf) as f:
+            text = f.read()
+        assert old in text
+        with open(self.conf, "w") as f:
+            f.write(text.replace(old, new))
+
+    def reload(self):
+        said = self.said().count("configuration read again")
+        self.process.send_signal(signal.SIGHUP)
+        until(lambda: self.said().count("configuration read again") > said, what="the configuration to be read again")
+
+    @contextlib.contextmanager
+    def losing(self, seconds=1):
+        """Who is silent for so long is lost. Else nobody is soon: a busy machine is silent now and then."""
+        self.set("LostAfter = 60s", "LostAfter = %ds" % seconds)
+        self.reload()
+        yield
+        self.set("LostAfter = %ds" % seconds, "LostAfter = 60s")
+        self.reload()
 
     def client(self):
         return Client("unix:" + self.socket)
@@ -245,6 +269,7 @@ class Node:
         self.up.put(self.m.SessionUp(heartbeat=self.m.Heartbeat(seq=1, watermark=mark, pass_began=mark)))
 
     def wait(self, condition, seconds=15, what="the node to see it"):
+        seconds *= PATIENCE
         deadline = time.monotonic() + seconds
         with self.news:
             while not condition(self):
@@ -263,7 +288,7 @@ class Node:
 class LeasedCase(unittest.TestCase):
     """A leased with quick nodes, and a client of it."""
 
-    config = "Heartbeat = 100ms\nLostAfter = 2s"
+    config = "Heartbeat = 100ms\nLostAfter = 60s"
 
     def setUp(self):
         self.leased = Leased(self.config).__enter__()
@@ -287,7 +312,7 @@ class LeasedCase(unittest.TestCase):
         return {n.node: n.state for n in nodes}.get(name)
 
     def pool(self, **more):
-        settings = dict(cooldown_ms=1000, ready_timeout_ms=2000)
+        settings = dict(cooldown_ms=1000, ready_timeout_ms=60000)
         settings.update(more)
         return self.client.create_pool(**settings).pool
 
@@ -315,7 +340,9 @@ class Reloads:
 
 
 def until(condition, seconds=15, what="", alive=None):
-    """Poll a condition, bounded; its value."""
+    """Poll a condition, bounded by PATIENCE times so many seconds; its value. No measure: what may not take longer than it is promised
+    is timed by who tests it."""
+    seconds *= PATIENCE
     deadline = time.monotonic() + seconds
     while True:
         value = condition()

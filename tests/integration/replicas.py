@@ -29,18 +29,11 @@ class Replica(peer.Leased):
         return "Engine = %s\nListen = localhost:%d\nCertificate = %s\nKey = %s\nCA = %s\nPrefix = xce-\n%s" % (
             engine, self.port, certificate, key, ca, self.more)
 
-    def set(self, old, new):
-        with open(self.conf) as f:
-            text = f.read()
-        assert old in text
-        with open(self.conf, "w") as f:
-            f.write(text.replace(old, new))
-
     @property
     def address(self):
         return "localhost:%d" % self.port
 
-    def ctl(self, *args, status=0, timeout="20s"):
+    def ctl(self, *args, status=0, timeout="60s"):
         """leasectl on this replica's socket; what it printed as JSON."""
         run = subprocess.run([LEASECTL, "--server", "unix:" + self.socket, "--json", "--timeout", timeout, *args],
                              capture_output=True, text=True)
@@ -50,7 +43,7 @@ class Replica(peer.Leased):
         return json.loads(run.stdout) if run.stdout else None
 
     def status(self):
-        return self.ctl("cluster", "status", timeout="5s")
+        return self.ctl("cluster", "status", timeout="20s")
 
 
 class Cluster(unittest.TestCase):
@@ -137,12 +130,12 @@ class Cluster(unittest.TestCase):
         if self.node.welcome:
             self.node.beat()
 
-    def acquire(self, replica, job, timeout=20):
+    def acquire(self, replica, job, timeout=80):
         """Asked of one replica until it is answered, under one id."""
         client, request_id, until = replica.client(), os.urandom(16), time.monotonic() + timeout
         while True:
             try:
-                return client.acquire(job=job, request_id=request_id, timeout=5).leases[0]
+                return client.acquire(job=job, request_id=request_id, timeout=20).leases[0]
             except grpc.RpcError as error:
                 unknown = error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
                 if not unknown and "node n1" not in error.details() or time.monotonic() > until:

@@ -20,7 +20,7 @@ import peer
 
 FIRST = 2013265920
 COUNT = 4096
-CONFIG = "Heartbeat = 100ms\nLostAfter = 2s"
+CONFIG = "Heartbeat = 100ms\nLostAfter = 60s"
 LEASECTL = os.environ.get("LEASECTL", os.path.join(peer.BUILD, "ctl/leasectl"))
 LEASE_KEYS = ("lease uid gid epoch name pool job owner nodes state quarantined reasons write_paths expires "
               "revision").split()
@@ -44,7 +44,7 @@ class LeasectlTest(unittest.TestCase):
     def command(self, *args, prefix=()):
         return [*prefix, LEASECTL, "--server", "unix:" + self.leased.socket, *args]
 
-    def run_ctl(self, *args, prefix=(), timeout=30):
+    def run_ctl(self, *args, prefix=(), timeout=120):
         return subprocess.run(self.command(*args, prefix=prefix), capture_output=True, text=True, timeout=timeout)
 
     def ctl(self, *args, status=0, **more):
@@ -64,7 +64,7 @@ class LeasectlTest(unittest.TestCase):
 
     def pool(self, name="main", first=FIRST, count=COUNT, *more):
         return self.json("pool", "create", name, "--range", "%d-%d" % (first, first + count - 1), "--directory-ranges",
-                         "none", "--cooldown", "1s", "--ready-timeout", "2s", *more)
+                         "none", "--cooldown", "1s", "--ready-timeout", "1m", *more)
 
     def node(self, name="n1", **more):
         if not self.nodes:
@@ -224,6 +224,7 @@ class LeasectlTest(unittest.TestCase):
         error = self.error("renew", "--lease", lease, "--add-nodes", "n3,n9", status=3)
         self.assertIn("node n9 is not registered", error["message"])
         # One that is late is let go, and can not be taken in again; the lease does not mind.
+        self.ctl("pool", "set", "main", "--ready-timeout", "2s")
         error = self.error("renew", "--lease", lease, "--add-nodes", "n3", "--wait", status=1)
         self.assertIn("node n3 is no member", error["message"])
         shown = self.json("show", "--lease", lease)
@@ -265,6 +266,7 @@ class LeasectlTest(unittest.TestCase):
         self.pool()
         self.node()
         lease = self.acquire("--job", "j1")
+        self.ctl("pool", "set", "main", "--cooldown", "10s")
         self.assertEqual(self.json("release", "--job", "j1", "--wait")["lease"], lease["lease"])
         self.assertIn(self.json("show", str(lease["lease"]))["state"], ("cooling", "retired"))
         self.assertEqual(self.json("release", str(lease["uid"]), "--wait=free")["lease"], lease["lease"])
@@ -277,12 +279,12 @@ class LeasectlTest(unittest.TestCase):
         lease = self.acquire()
         node.wait(lambda n: lease["uid"] in n.leases)
         began = time.monotonic()
-        error = self.error("--timeout", "700ms", "release", str(lease["uid"]), "--wait", status=5)
-        self.assertLess(time.monotonic() - began, 5)
+        error = self.error("--timeout", "3s", "release", str(lease["uid"]), "--wait", status=5)
+        self.assertLess(time.monotonic() - began, 25)  # it is 30 s by default
         self.assertIn("explain", error["message"])
         node.report(lease["uid"], 1, node.m.REPORT_KIND_DIRTY, b"file", b"/tmp/\x1b[31mx".replace(b"\x1b", b"?"))
         peer.until(lambda: self.json("show", str(lease["uid"]))["quarantined"], what="quarantine")
-        run = self.run_ctl("--timeout", "700ms", "release", str(lease["uid"]), "--wait")
+        run = self.run_ctl("--timeout", "3s", "release", str(lease["uid"]), "--wait")
         self.assertEqual(run.returncode, 5)
         self.assertIn("is quarantined: dirty; n1: file /tmp/", run.stderr)
         listed = self.json("list", "--quarantined")["leases"]
@@ -336,6 +338,7 @@ class LeasectlTest(unittest.TestCase):
         self.pool("second", FIRST + COUNT, 16)
         self.node("n1")
         self.node("n2", machine="2" * 32)
+        self.ctl("pool", "set", "main", "--cooldown", "10m")
         one = self.acquire("--pool", "main", "--job", "a")
         two = self.json("acquire", "--pool", "second", "--nodes", "n[1-2]", "--job", "b", "--wait", "--owner", "nobody")
         ended = self.acquire("--pool", "main", "--job", "c")
@@ -368,7 +371,7 @@ class LeasectlTest(unittest.TestCase):
         self.assertEqual(len(self.ctl("list", "--no-headings").splitlines()), 3000)
         # A reader that goes away is no error to shout about.
         run = subprocess.run(["bash", "-c", "set -o pipefail; \"$@\" | head -1", "sh", *self.command("list")],
-                             capture_output=True, text=True, timeout=30)
+                             capture_output=True, text=True, timeout=120)
         self.assertEqual(run.stderr, "")
         self.assertEqual(len(run.stdout.splitlines()), 1)
 
@@ -475,7 +478,7 @@ class LeasectlTest(unittest.TestCase):
         watch = self.watch()
         watch.stderr.readline()
         watch.stdout.close()
-        watch.wait(timeout=10)
+        watch.wait(timeout=60)
 
     # ---- explain and history ----
 
@@ -659,7 +662,8 @@ class LeasectlTest(unittest.TestCase):
         self.assertEqual((refused.returncode, len(refused.stderr.splitlines())), (1, 1))
         self.assertRegex(refused.stderr, r"only one that is lost .*; last heard of: \d{4}-")
         self.nodes.pop().close()
-        peer.until(lambda: self.json("node", "show", "n2")["state"] == "lost", what="n2 lost")
+        with self.leased.losing(3):
+            peer.until(lambda: self.json("node", "show", "n2")["state"] == "lost", what="n2 lost")
         fenced = self.run_ctl("--json", "node", "fence", "n2", "--reason", "pulled the plug")
         self.assertEqual(json.loads(fenced.stdout)["state"], "fenced")
         self.assertIn("machine %s, boot %s is sworn" % ("2" * 32, "a" * 32), fenced.stderr)
@@ -747,7 +751,7 @@ class LeasectlTest(unittest.TestCase):
         self.leased.kill()
         began = time.monotonic()
         error = self.error("list", status=4)
-        self.assertLess(time.monotonic() - began, 8)
+        self.assertLess(time.monotonic() - began, 25)  # it is 30 s by default
         self.assertEqual(error["code"], "unavailable")
         self.assertIn(self.leased.socket, error["message"])
         self.assertNotIn("request-id", self.error("--timeout", "300ms", "acquire", status=4)["message"])
@@ -761,12 +765,12 @@ class LeasectlTest(unittest.TestCase):
             began = time.monotonic()
             run = self.run_ctl("--timeout", "600ms", *verb)
             self.assertIn(run.returncode, (5, 0) if verb[0] == "watch" else (5,), run.stderr)
-            self.assertLess(time.monotonic() - began, 5)
+            self.assertLess(time.monotonic() - began, 25)
 
     def test_outcome_that_is_not_known_can_be_repeated(self):
         self.pool()
         self.node(ready=False)
-        run = self.run_ctl("--timeout", "500ms", "acquire", "--nodes", "n1", "--wait", "--job", "j1")
+        run = self.run_ctl("--timeout", "5s", "acquire", "--nodes", "n1", "--wait", "--job", "j1")
         self.assertEqual(run.returncode, 5, run.stderr)
         key = re.search(r"--request-id (\S+@\d+)", run.stderr).group(1)
         lease = self.json("show", "--job", "j1")
@@ -778,13 +782,13 @@ class LeasectlTest(unittest.TestCase):
         self.pool()
         self.node()
         self.leased.kill()
-        process = subprocess.Popen(self.command("--json", "--timeout", "20s", "acquire", "--nodes", "n1"),
+        process = subprocess.Popen(self.command("--json", "--timeout", "60s", "acquire", "--nodes", "n1"),
                                    stdout=subprocess.PIPE, text=True)
         self.addCleanup(process.stdout.close)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
         self.leased.start()
-        out, _ = process.communicate(timeout=30)
+        out, _ = process.communicate(timeout=120)
         if process.returncode == 0:
             self.assertEqual(json.loads(out)["uid"], FIRST)
         else:
@@ -843,7 +847,7 @@ class LeasectlTest(unittest.TestCase):
         with open(passwd, "w") as f, open("/etc/passwd") as old:
             f.write(old.read() + "mallory:x:%d:100::/:/bin/sh\n" % (FIRST + 5))
         run = subprocess.run(["unshare", "--mount", "--propagation", "private", "sh", "-c", mount, "sh", passwd,
-                              *self.command("--json", "doctor")], capture_output=True, text=True, timeout=30)
+                              *self.command("--json", "doctor")], capture_output=True, text=True, timeout=120)
         found = [f for f in json.loads(run.stdout)["findings"] if f["check"] == "accounts"]
         self.assertEqual(run.returncode, 1)
         self.assertEqual(len(found), 1)
@@ -859,7 +863,7 @@ class LeasectlTest(unittest.TestCase):
     def test_stdout_that_can_not_be_written(self):
         self.pool()
         with open("/dev/full", "w") as full:
-            run = subprocess.run(self.command("pool", "list"), stdout=full, stderr=subprocess.PIPE, text=True, timeout=30)
+            run = subprocess.run(self.command("pool", "list"), stdout=full, stderr=subprocess.PIPE, text=True, timeout=120)
         self.assertEqual(run.returncode, 1)
         self.assertIn("No space left", run.stderr)
 
@@ -868,7 +872,7 @@ class LeasectlTest(unittest.TestCase):
         self.pool()
         for closed, status in ((("<&-",), 0), ((">&-",), 1), (("2>&-",), 0), (("<&-", ">&-"), 1), (("<&-", ">&-", "2>&-"), 1)):
             run = subprocess.run(["sh", "-c", '"$@" ' + " ".join(closed), "sh", *self.command("pool", "list")], text=True,
-                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, timeout=30)
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, timeout=120)
             self.assertEqual(run.returncode, status, (closed, run.stderr))
             if ">&-" in closed:
                 self.assertEqual(run.stdout, "")
@@ -911,10 +915,10 @@ class BrokenServerTest(unittest.TestCase):
                                 (("cluster", "remove", "c1"), "repeating it does no harm"),
                                 (("node", "drain", "n1", "--reason", "x"), "repeating it does no harm")):
                 run = subprocess.run([LEASECTL, "--server", address, "--timeout", "5s", *words], capture_output=True, text=True,
-                                     timeout=30)
+                                     timeout=120)
                 self.assertEqual(run.returncode, 1, run.stderr)
                 self.assertIn("it broke; it may have been done: " + says, run.stderr, (code, words, broken.asked))
-            run = subprocess.run([LEASECTL, "--server", address, "list"], capture_output=True, text=True, timeout=30)
+            run = subprocess.run([LEASECTL, "--server", address, "list"], capture_output=True, text=True, timeout=120)
             self.assertNotIn("may have been", run.stderr, "a read does nothing")
 
 
