@@ -32,6 +32,14 @@ class ReplicasCase(LeaseCase):
         done = self.run_in(host, 'leasectl', '--timeout', timeout, 'cluster', 'status', '--json')
         return json.loads(done.stdout) if done.returncode == 0 else {}
 
+    def wait_status(self, host):
+        """status, waited for."""
+        return self.wait(lambda: self.status(host), 30, f'{host} tells its status')
+
+    def term(self):
+        """That of the leader all agree on."""
+        return self.wait_status(self.leader())['term']
+
     def leader(self, among=None, seconds=30):
         """The one that all of these agree on, waited for."""
         among = among or self.names_of

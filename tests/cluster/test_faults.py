@@ -52,17 +52,27 @@ class FaultCase(ReplicasCase):
         return told
 
     def refuse(self, hosts, seconds=1):
-        """Neither writes nor reads that have to be true are answered there; within the deadline."""
+        """Neither writes nor reads that have to be true are answered there; within the deadline, and what a busy machine takes to begin
+        and to end six programs, if not each time then one of five."""
+        self.assertLess(min(took for took in self.refusals(hosts, seconds)), seconds + 3)
+
+    def refusals(self, hosts, seconds):
+        """How long each of them took, until one was in time."""
+        took = []
+        while len(took) < 5 and (not took or took[-1] >= seconds + 3):
+            began = time.monotonic()
+            self.refuse_once(hosts, seconds)
+            took.append(time.monotonic() - began)
+        return took
+
+    def refuse_once(self, hosts, seconds):
         asked = []
-        began = time.monotonic()
         for host in hosts:
             for words in (('acquire', '--pool', 'main', '--job', f'refused-{self.next_number()}', '--nodes', 'n1'), ('list',)):
                 asked.append((host, words, self.cluster.start_in(host, 'leasectl', '--timeout', f'{seconds}s', *words, stdout=-1, stderr=-1)))
         for host, words, process in asked:
-            said = process.communicate(timeout=60)
+            said = process.communicate(timeout=120)
             self.assertEqual(process.returncode, 4, f'{host}: {words}: {said}')
-        self.assertLess(time.monotonic() - began, seconds + 3)  # a busy machine begins and ends six programs in that
-
 
     @staticmethod
     def each_time(elects):
@@ -94,7 +104,7 @@ class Partitions(FaultCase):
     def cut(self, number):
         """Whether it has cost a leader its office that could go on."""
         a = self.leader()
-        term = self.status(a)['term']
+        term = self.wait_status(a)['term']
         b, c = self.random.sample(self.others(a), 2)
         what, cuts, apart, stays = self.cases(a, b, c)[number]
         with self.subTest(what):
@@ -111,7 +121,7 @@ class Partitions(FaultCase):
             finally:
                 self.cluster.heal()
             self.clients.wait_going()
-        return stays and self.status(self.leader())['term'] != term
+        return stays and self.term() != term
 
     def test_a_cut_of_every_kind(self):
         self.begin(keep=20)
@@ -170,15 +180,17 @@ class Clocks(FaultCase):
         cls.cluster.run(host, 'sh', '-ec', 'echo "$1" >/etc/xce/clock.new; chmod 0644 /etc/xce/clock.new; mv /etc/xce/clock.new /etc/xce/clock', 'sh', to)
 
     def hours_ahead(self, controller, lease):
-        """Of that replica's wall clock, by when it says that a lease ends."""
+        """Of that replica's wall clock, by when it says that a lease ends. Far off while it has no answer."""
         done = self.through(controller, 'show', '--lease', lease['lease'], '--json')
-        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(done.returncode, (0, 4), done.stderr)
+        if done.returncode == 4:  # it elects
+            return 1000
         told, real = (datetime.datetime.fromisoformat(t.replace('Z', '+00:00')) for t in (json.loads(done.stdout)['expires'], lease['expires']))
         return (told - real).total_seconds() / 3600
 
     def jumps(self, host, probe):
         """Whether that has cost the leader its office."""
-        term = self.status(self.leader())['term']
+        term = self.term()
         for to in ('+1h', '-1h', '+0h'):
             self.set_clock(host, to)
             wanted = int(to.removesuffix('h'))
@@ -186,7 +198,7 @@ class Clocks(FaultCase):
                       lambda to=to: f'{host} is {to} off: {self.hours_ahead(host, probe)}')
             self.clients.wait_going()
             time.sleep(lib.count(1, Expiry.TTL))
-        return self.status(self.leader())['term'] != term
+        return self.term() != term
 
     def test_of_a_replica(self):
         leader = self.leader()
@@ -217,7 +229,7 @@ class Clocks(FaultCase):
             self.set_clock('n1', to)
             time.sleep(lib.count(2, 10))
             self.clients.wait_going()
-            self.assertEqual(self.node_state('n1'), 'ready')
+            self.assertEqual(self.wait(lambda: self.node_state('n1'), 30, 'n1 is connected'), 'ready')
             self.release(self.acquire('--nodes', 'n1'))
         self.assertEqual(self.names(lease['uid'])[0], lease['name'])
         self.end()
