@@ -8,19 +8,22 @@ LOOK_UP = 'b=$(date +%s%N); getent passwd "$1" >/dev/null; r=$?; e=$(date +%s%N)
 
 
 class Away(LeaseCase):
-    def look_up(self, key):
-        """(exit code, best of five in ms): the best, as this machine is shared and a stall would show in all."""
-        seen = [tuple(map(int, self.ok('n1', 'sh', '-c', LOOK_UP, 'sh', key).split())) for _ in range(5)]
-        self.assertEqual(len({code for code, _ in seen}), 1)
-        return seen[0][0], min(ms for _, ms in seen)
+    def is_quick(self, key, code):
+        """A look-up takes 50 ms at most beyond one of root, which asks nobody but a file: if not the first time then one of twenty, as
+        this machine is shared, and one that waits does so each time."""
+        seen = []
+
+        def quick():
+            found = [tuple(map(int, self.ok('n1', 'sh', '-c', LOOK_UP, 'sh', k).split())) for k in ('root', key)]
+            self.assertEqual([exit for exit, _ in found], [0, code])
+            seen.append([ms for _, ms in found])
+            return seen[-1][1] <= seen[-1][0] + 50
+
+        self.assertTrue(any(quick() for _ in range(20)), f'{key}: ms of root and of it: {seen}')
 
     def nothing_waits(self, lease):
-        code, ms = self.look_up('nosuch')
-        self.assertEqual(code, 2)
-        self.assertLessEqual(ms, 50)
-        code, ms = self.look_up(lease['uid'])
-        self.assertEqual(code, 0)
-        self.assertLessEqual(ms, 50)
+        self.is_quick('nosuch', 2)
+        self.is_quick(lease['uid'], 0)
         self.assertEqual(self.names(lease['uid'])[0], lease['name'])
         name = f'person{self.next_number()}'
         self.ok('n1', 'useradd', '-m', name, timeout=20)
@@ -88,7 +91,7 @@ class Away(LeaseCase):
         # What waits for names waits for noded's TimeoutStartSec at most.
         self.wait(lambda: self.run_in('n1', 'systemctl', 'is-active', 'systemd-logind.service', 'systemd-user-sessions.service'
                                       ).stdout.split() == ['active'] * 2, 60, 'people can log in')
-        self.assertEqual(self.run_in('n1', 'getent', 'passwd', 'nosuch', timeout=5).returncode, 2)
+        self.assertEqual(self.run_in('n1', 'getent', 'passwd', 'nosuch', timeout=20).returncode, 2)
         self.doCleanups()
         self.ok('n1', 'systemctl', 'restart', 'leased', 'noded')
         self.wait_ready()

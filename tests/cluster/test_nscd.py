@@ -18,6 +18,8 @@ SMALL = leases.FIRST + 8192
 
 
 class Nscd(leases.LeaseCase):
+    pool_options = ('--ready-timeout', '10m')  # what nscd holds back stays granted
+
     @classmethod
     def setUpClass(cls):
         folder = lib.unpacked('nscd')
@@ -45,10 +47,17 @@ class Nscd(leases.LeaseCase):
         self.assertIn(done.returncode, (0, 2))
         return done.stdout.split(':')[0] or None
 
-    def took(self, key):
-        began = time.monotonic()
-        self.entry(key)
-        return time.monotonic() - began
+    def is_quick(self, key):
+        """If not the first time then one of twenty: this machine is shared, and a look-up that waits does so each time."""
+        seen = []
+
+        def quick():
+            began = time.monotonic()
+            self.entry(key)
+            seen.append(time.monotonic() - began)
+            return seen[-1] < 0.3
+
+        self.assertTrue(any(quick() for _ in range(20)), f'{key}: {seen}')
 
     def test_a_name_is_there_at_once_and_goes_with_its_lease(self):
         for turn in range(lib.count(4, 40)):
@@ -85,9 +94,8 @@ class Nscd(leases.LeaseCase):
         lease = self.acquire()
         self.ok('n1', 'systemctl', 'kill', '-s', 'STOP', 'noded')
         try:
-            self.assertLess(self.took('nosuchuser'), 0.3)
-            self.assertLess(self.took(leases.LAST), 0.3)
-            self.assertLess(self.took(lease['uid']), 0.3)
+            for key in ('nosuchuser', leases.LAST, lease['uid']):
+                self.is_quick(key)
             self.assertEqual(self.entry(lease['uid']), lease['name'])
         finally:
             self.ok('n1', 'systemctl', 'kill', '-s', 'CONT', 'noded')
@@ -107,9 +115,10 @@ class Nscd(leases.LeaseCase):
         self.assertEqual(self.entry(over['uid']), over['name'])
         self.ok('n1', 'systemctl', 'kill', '-s', 'STOP', 'nscd')
         try:
+            since = self.cursor()
             self.release(over)
             held = self.acquire(wait=False)
-            self.wait(lambda: '-i failed' in self.journal('n1', 'noded', 20), 30, 'noded says that nscd can not be told')
+            self.wait(lambda: 'nscd -i failed' in self.journal_since(since), 30, 'noded says that nscd can not be told')
             self.wait(lambda: self.state(over) == 'retired', 30, 'the lease is retired')
             self.ok('n1', 'leasectl', 'node', 'sweep', 'n1')
             self.assertEqual(self.state(held), 'granted')
@@ -123,6 +132,13 @@ class Nscd(leases.LeaseCase):
         self.assertEqual(self.entry(lease['uid']), lease['name'])
         for one in (held, lease):
             self.run_in('n1', 'leasectl', 'release', '--lease', one['lease'])
+
+    def cursor(self):
+        return self.ok('n1', 'journalctl', '-q', '-n', '1', '--show-cursor').split('-- cursor: ')[1].strip()
+
+    def journal_since(self, cursor):
+        # Of all units: where the line of the cursor is none of those that are asked for, one of these would be left out.
+        return self.ok('n1', 'journalctl', '-q', '--no-pager', '--after-cursor', cursor)
 
     def findings(self):
         done = self.run_in('n1', 'leasectl', 'doctor', '--json')
