@@ -1,5 +1,7 @@
 #!/usr/bin/python3
 """A full disk: under leased nothing acknowledged is lost and it goes on by itself; under noded likewise."""
+import re
+
 import lib
 from leases import FIRST, LeaseCase
 
@@ -86,7 +88,7 @@ class FullRun(LeaseCase):
         self.assertNotEqual(big.returncode, 0, 'ready without a map')
         self.assertEqual(self.ok('n1', 'systemctl', 'is-active', 'noded'), 'active')
         self.assertEqual(self.names(lease['uid'])[0], lease['name'])
-        self.assertRegex(self.journal('n1', 'noded', 200), r'(?i)/run/xce.*(no space|full)')
+        self.wait(lambda: re.search(r'(?i)/run/xce.*(no space|full)', self.journal('n1', 'noded', 1000)), 10, 'noded says why')
         self.acquire()
         self.ok('n1', 'mount', '-o', 'remount,size=64m', '/run/xce')
         self.wait(lambda: self.run_in('n1', 'leasectl', 'acquire', '--pool', 'big', '--job', f'b{self.next_number()}', '--wait',
