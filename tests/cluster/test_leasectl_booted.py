@@ -9,7 +9,7 @@ import lib
 from leases import FIRST
 
 POOL = ['leasectl', 'pool', 'create', 'main', '--range', f'{FIRST}-{FIRST + 4095}', '--directory-ranges', 'none',
-        '--cooldown', '10s']
+        '--cooldown', '10m', '--ready-timeout', '2m']
 
 
 class Case(lib.Case):
@@ -72,7 +72,7 @@ class Names(Case):
                 [ "$said" = "$name" ]
                 leasectl -q release "$name" >/dev/null
             done'''
-        self.shell(script, rounds, timeout=30 + 3 * rounds)
+        self.shell(script, rounds, timeout=120 + 15 * rounds)
 
 
 class Exec(Case):
@@ -171,7 +171,7 @@ class Exec(Case):
 
     def signalled(self, kill, *command):
         """Start it, run the script `kill` with $pid, and give its status."""
-        said = self.shell(self.STARTED + kill + '; wait $pid; echo "status $?"; cat /run/out', *command, timeout=60)
+        said = self.shell(self.STARTED + kill + '; wait $pid; echo "status $?"; cat /run/out', *command)
         self.said = said
         return int(re.search(r'status (\d+)', said).group(1))
 
@@ -187,12 +187,13 @@ class Exec(Case):
 
     def test_the_second_signal_kills(self):
         stubborn = ['--', 'sh', '-c', 'trap "" TERM INT; echo started; sleep 100']
-        self.assertEqual(self.signalled('kill -TERM $pid; sleep 0.5; kill -TERM $pid', *stubborn), 137)
+        # Two that come before it has looked are one.
+        self.assertEqual(self.signalled('for i in $(seq 60); do kill -TERM $pid 2>/dev/null || break; sleep 0.5; done', *stubborn), 137)
 
     def test_a_lease_without_its_leasectl_ends(self):
-        said = self.shell(self.STARTED + 'kill -KILL $pid; leasectl show --no-headings -o uid --job orphan', '--ttl', '3s',
-                          '--job', 'orphan', '--', 'sh', '-c', 'echo started; sleep 100')
-        uid = int(said.split()[-1])
+        said = self.shell(self.STARTED + 'kill -KILL $pid; cat /run/out', '--ttl', '10s', '--job', 'orphan', '--', 'sh', '-c',
+                          'id -u; echo started; sleep 1000')
+        uid = int(said.split()[0])
         self.wait(lambda: self.json('n1', 'leasectl', '--json', 'list')['leases'] == [], 20, 'the lease to expire')
         self.wait(lambda: not self.run_in('n1', 'pgrep', '-U', uid).stdout, 20, 'its processes to end')
         self.shell('rm -rf /run/xce-exec.*')
@@ -200,7 +201,7 @@ class Exec(Case):
     # ---- the lease ----
 
     def test_it_is_renewed(self):
-        self.exec('--ttl', '2s', '--', 'sleep', '5')
+        self.exec('--ttl', '10s', '--', 'sleep', '13')
 
     def test_a_revoked_lease_ends_the_command(self):
         self.assertEqual(self.signalled('leasectl revoke --job gone --reason test >/dev/null', '--job', 'gone', '--', 'sh',
