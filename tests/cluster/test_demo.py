@@ -54,7 +54,7 @@ class DemoTest(unittest.TestCase):
     maxDiff = None
 
     def run_demo(self, *args):
-        return subprocess.run([f'{ROOT}/scripts/demo', *args], capture_output=True, text=True, timeout=600,
+        return subprocess.run([f'{ROOT}/scripts/demo', *args], capture_output=True, text=True, timeout=1800,
                               stdin=subprocess.DEVNULL, cwd='/')
 
     def test_demo_does_the_main_job_and_leaves_the_machine_as_it_was(self):
