@@ -13,9 +13,11 @@ import unittest
 import grpc
 
 import certs
-import certs
 import peer
 import replicas
+
+# Who leads goes on to, however busy the machine is.
+CALM = "ElectionTimeout = 5s\n"
 
 
 class Cluster(replicas.Cluster):
@@ -66,9 +68,9 @@ class Cluster(replicas.Cluster):
             other.kill()
         begun = time.monotonic()
         with self.assertRaises(grpc.RpcError) as caught:
-            leader.client().get(uid=2013265920)
+            leader.client().get(uid=2013265920, timeout=10)
         self.assertIn(caught.exception.code(), (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED))
-        self.assertLess(time.monotonic() - begun, 12)
+        self.assertLess(time.monotonic() - begun, 30)
         for other in others:
             other.start()
         self.leader()
@@ -78,7 +80,7 @@ class Cluster(replicas.Cluster):
         """What grpc.health.v1 says there now; seen: what it says from now on goes there."""
         channel = self.client_of(replica).channel
         if seen is None:
-            return channel.unary_unary("/grpc.health.v1.Health/Check")(b"", timeout=5) == b"\x08\x01"
+            return channel.unary_unary("/grpc.health.v1.Health/Check")(b"", timeout=30) == b"\x08\x01"
         watch = channel.unary_stream("/grpc.health.v1.Health/Watch")(b"")
 
         def collect():
@@ -140,7 +142,7 @@ class Cluster(replicas.Cluster):
         folder = tempfile.mkdtemp(dir=self.folder)
         pair = self.authority.issue("user", "boss", "--group", "xce-admin", out=folder)
         run = subprocess.run([replicas.LEASECTL, "--server", ",".join(servers), "--json", *words, "cluster", "backup", file],
-                             capture_output=True, text=True, timeout=60, env={**os.environ, **self.authority.env(pair)})
+                             capture_output=True, text=True, timeout=240, env={**os.environ, **self.authority.env(pair)})
         return run.returncode, json.loads(run.stdout), file
 
     def test_backup_is_begun_anew_when_its_replica_is_lost(self):
@@ -167,14 +169,14 @@ class Cluster(replicas.Cluster):
         first, *_ = self.form()
 
         def slow():
-            time.sleep(0.05)  # a way of about a MiB a second
+            time.sleep(0.5)  # a way of about 100 KiB a second
             return False
 
         with certs.Lossy(first.port, slow) as lossy:
             began = time.monotonic()
-            code, said, _ = self.backup(("localhost:%d" % lossy.port,), "--timeout", "2s")
+            code, said, _ = self.backup(("localhost:%d" % lossy.port,), "--timeout", "5s")
         self.assertEqual((code, said["error"]["code"]), (5, "deadline_exceeded"))
-        self.assertLess(time.monotonic() - began, 4)
+        self.assertLess(time.monotonic() - began, 15)
 
     def test_stale_reads_need_no_leader(self):
         self.form()
@@ -182,7 +184,7 @@ class Cluster(replicas.Cluster):
         lease = self.acquire(leader, b"before")
         waiting = self.replica("c4").start()
         self.equal_of(self.replicas[:3])
-        self.assertIn("no state", str(waiting.ctl("list", "--stale", status=4, timeout="2s")))
+        self.assertIn("no state", str(waiting.ctl("list", "--stale", status=4, timeout="5s")))
         left, *others = [r for r in self.replicas[:3] if r is not leader] + [leader]
         self.assertFalse(left.client().get(uid=lease.uid).info.stale)
         for other in others:
@@ -197,15 +199,15 @@ class Cluster(replicas.Cluster):
                             (client.lease.History, m["lease"].HistoryRequest(uid=lease.uid, stale=True)),
                             (client.node.List, m["node"].ListNodesRequest(stale=True)),
                             (client.pool.List, m["pool"].ListPoolsRequest(stale=True))):
-            self.assertTrue(method(key, timeout=5).stale)
-        self.assertTrue(client.node.Get(m["node"].NodeKey(node=b"n1", stale=True), timeout=5).info.stale)
-        self.assertTrue(client.pool.Get(m["pool"].PoolKey(name=b"main", stale=True), timeout=5).info.stale)
+            self.assertTrue(method(key, timeout=30).stale)
+        self.assertTrue(client.node.Get(m["node"].NodeKey(node=b"n1", stale=True), timeout=30).info.stale)
+        self.assertTrue(client.pool.Get(m["pool"].PoolKey(name=b"main", stale=True), timeout=30).info.stale)
         self.assertEqual(left.ctl("show", str(lease.uid), "--stale")["lease"], lease.lease)
         self.assertEqual([x["lease"] for x in left.ctl("list", "--stale")["leases"]], [lease.lease])
         self.assertEqual(left.ctl("explain", str(lease.uid), "--stale")["lease"]["lease"], lease.lease)
         self.assertEqual(left.ctl("history", str(lease.uid), "--stale")["history"][0]["lease"], lease.lease)
         # Without the word it is still refused, and an acquire has no such word.
-        left.ctl("show", str(lease.uid), status=4, timeout="1s")
+        left.ctl("show", str(lease.uid), status=4, timeout="5s")
         left.ctl("release", str(lease.uid), "--stale", status=2)
 
     def test_grows_out_of_a_live_single_replica(self):
@@ -232,7 +234,7 @@ class Cluster(replicas.Cluster):
         first.stop()
         first.set("Engine = raft", "Engine = sqlite")
         first.start(wait=False)
-        self.assertNotEqual(first.process.wait(timeout=20), 0)
+        self.assertNotEqual(first.process.wait(timeout=120), 0)
         self.assertIn("must be raft", first.said())
 
     def test_one_that_waits_may_still_become_something_else(self):
@@ -329,6 +331,7 @@ class Cluster(replicas.Cluster):
 
     def test_a_removal_that_is_asked_for_again_is_done(self):
         """As libxce does after an answer that it never got; of any replica that is left, and whoever leads by then."""
+        self.config = CALM
         self.form()
         leader = self.leader()
         gone, other = [r for r in self.replicas if r is not leader]
@@ -356,6 +359,7 @@ class Cluster(replicas.Cluster):
         self.assertEqual(sorted(m["name"] for m in other.status()["members"]), left)
 
     def test_changes_may_be_asked_of_any_replica(self):
+        self.config = CALM
         self.form()
         leader = self.leader()
         other = [r for r in self.replicas if r is not leader][0]
@@ -365,17 +369,19 @@ class Cluster(replicas.Cluster):
             self.assertIs(self.leader(), to)
 
     def test_any_list_of_servers_finds_the_leader(self):
+        self.config = CALM
         self.form()
         leader = self.leader()
         other = [r for r in self.replicas if r is not leader][0]
         servers = ",".join("unix:" + r.socket for r in self.replicas)
         for name in (other.name, leader.name):
             run = subprocess.run([replicas.LEASECTL, "--server", servers, "--json", "cluster", "transfer", name], capture_output=True,
-                                 text=True, timeout=30)
+                                 text=True, timeout=120)
             self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
             self.assertEqual(self.leader().name, name)
 
     def test_transfer_and_restart_of_the_leader_lose_no_request(self):
+        self.config = CALM
         self.form()
         leader = self.leader()
         to = [r for r in self.replicas if r is not leader][0]
@@ -498,6 +504,7 @@ class Cluster(replicas.Cluster):
         self.assertEqual(self.asks_status(c1, "bob"), "OK")
 
     def test_a_replica_that_follows_plants_its_seed(self):
+        self.config = CALM
         c1 = self.replica("c1").start()
         c1.ctl("cluster", "init")
         self.leader(c1)
@@ -558,7 +565,7 @@ class Cluster(replicas.Cluster):
         for certificate, key in (self.authority.issue("user", "alice"), self.authority.issue("node", "n1")):
             run = subprocess.run(["openssl", "s_client", "-connect", "127.0.0.1:%d" % first.port, "-alpn", "xce-raft/1",
                                   "-cert", certificate, "-key", key, "-CAfile", self.authority.ca_pem, "-tls1_3"],
-                                 input=b"", capture_output=True, timeout=20)
+                                 input=b"", capture_output=True, timeout=120)
             self.assertNotIn(b"XCER", run.stdout)
         peer.until(lambda: "refused" in first.said(), what="the refusal in the log", seconds=10)
         self.leader(first)
