@@ -3,6 +3,7 @@
 own death and leased's. Needs root. No uid of a pool here is anybody's: each run has a range of its own."""
 import contextlib
 import ctypes
+import errno
 import json
 import os
 import re
@@ -22,7 +23,8 @@ import peer
 COUNT = 64
 FIRST = 0x71000000 + (os.getpid() % 65536) * COUNT
 OTHER = FIRST + 65536 * COUNT
-CONFIG = "Heartbeat = 100ms\nLostAfter = 30s"
+CONFIG = "Heartbeat = 100ms\nLostAfter = 60s"
+READY_MS = 60000  # a machine that is busy with other tests takes its time
 LONG = os.environ.get("XCE_TEST_LONG") == "1"
 libc = ctypes.CDLL(None, use_errno=True)
 
@@ -46,10 +48,17 @@ class Noded(peer.Daemon):
                                             stderr=log, stdout=log)
         return self
 
+    def runs(self):
+        """Until the program itself runs, where its prefix wants it."""
+        def is_it():
+            with open("/proc/%d/comm" % self.process.pid) as f:
+                return f.read() == "noded\n"
+        peer.until(is_it, what="noded to be executed", alive=self.process)
+
     def run(self):
         """Start one that is expected to end by itself: exit code and what it said."""
         done = subprocess.run([os.path.join(peer.BUILD, "noded/noded"), "--config", self.conf], capture_output=True,
-                              text=True, timeout=30)
+                              text=True, timeout=120)
         return done.returncode, done.stderr
 
     def record(self, uid):
@@ -111,12 +120,12 @@ class NodedTest(unittest.TestCase):
     def begin(self, **settings):
         """noded runs, the pool is there, the node may have leases."""
         self.noded.start()
-        settings = {"cooldown_ms": 1000, "ready_timeout_ms": 8000, **settings}
+        settings = {"cooldown_ms": 1000, "ready_timeout_ms": READY_MS, **settings}
         self.client.create_pool(first=FIRST, count=COUNT, **settings)
         self.ready()
 
     def node(self):
-        return self.client.node.Get(self.m["node"].NodeKey(node=b"n1"), timeout=10).node
+        return self.client.node.Get(self.m["node"].NodeKey(node=b"n1"), timeout=30).node
 
     def is_ready(self):
         try:
@@ -126,13 +135,13 @@ class NodedTest(unittest.TestCase):
         return node.state == self.m["node"].NODE_STATE_READY and node.connected
 
     def watermark(self):
-        return self.client.node.Get(self.m["node"].NodeKey(node=b"n1"), timeout=10).node.watermark
+        return self.client.node.Get(self.m["node"].NodeKey(node=b"n1"), timeout=30).node.watermark
 
     def ready(self):
         peer.until(self.is_ready, what="the node to be ready")
 
     def acquire(self, **more):
-        return self.client.acquire(wait=True, timeout=20, **more).leases[0]
+        return self.client.acquire(wait=True, timeout=120, **more).leases[0]
 
     def lease(self, lease):
         try:
@@ -142,8 +151,12 @@ class NodedTest(unittest.TestCase):
                 return None
             raise
 
+    def state(self, lease):
+        now = self.lease(lease)
+        return now.state if now else self.m["lease"].LEASE_STATE_FREE
+
     def explain(self, lease):
-        return self.client.lease.Explain(self.client.m["lease"].LeaseKey(uid=lease.uid), timeout=5)
+        return self.client.lease.Explain(self.client.m["lease"].LeaseKey(uid=lease.uid), timeout=30)
 
     def free(self, lease, seconds=20):
         try:
@@ -173,7 +186,7 @@ class NodedTest(unittest.TestCase):
         """Two whole passes of the guard, begun after this call: a process of a uid that nobody leased dies in each."""
         for _ in range(2):
             stray = self.run_as(uid, "sleep", "1000")
-            self.client.node.Sweep(self.client.request(self.m["node"].NodeVerbRequest(node=b"n1", reason=b"test")), timeout=10)
+            self.client.node.Sweep(self.client.request(self.m["node"].NodeVerbRequest(node=b"n1", reason=b"test")), timeout=30)
             self.killed(stray)
 
     # ---- life of a lease ----
@@ -204,18 +217,18 @@ class NodedTest(unittest.TestCase):
         self.begin()
         other = peer.Node(self.client, "n0", machine="2" * 32, beats=0.1).wait(lambda n: n.welcome, what="welcome")
         self.addCleanup(other.close)
-        peer.until(lambda: self.client.node.Get(self.m["node"].NodeKey(node=b"n0"), timeout=10).node.state ==
+        peer.until(lambda: self.client.node.Get(self.m["node"].NodeKey(node=b"n0"), timeout=30).node.state ==
                    self.m["node"].NODE_STATE_READY, what="the other node to be ready")
         lease, m = self.acquire(nodes=["n0"]), self.client.m["lease"]
         self.killed(self.run_as(lease.uid, "sleep", "1000"))
         renew = m.RenewRequest(lease=lease.lease, epoch=lease.epoch, nodes=[b"n1"])
-        self.client.lease.Renew(self.client.request(renew), timeout=10)
+        self.client.lease.Renew(self.client.request(renew), timeout=30)
         peer.until(lambda: self.lease(lease).nodes[1].proof == m.MEMBER_PROOF_READY, what="the node that was added")
         child = self.run_as(lease.uid, "sleep", "1000")
         self.passes()
         self.assertIsNone(child.poll())
         self.client.lease.Release(self.client.request(m.ReleaseRequest(lease=lease.lease, epoch=lease.epoch, node=b"n1")),
-                                  timeout=10)
+                                  timeout=30)
         self.killed(child)
         peer.until(lambda: self.lease(lease).nodes[1].proof == m.MEMBER_PROOF_CLEAN, what="the node that was let go")
         self.assertEqual(self.lease(lease).state, m.LEASE_STATE_ACTIVE)
@@ -262,7 +275,7 @@ class NodedTest(unittest.TestCase):
         self.free(lease)
 
     def blocks(self):
-        pool = self.client.pool.Get(self.m["pool"].PoolKey(name=b"main"), timeout=5).pool
+        pool = self.client.pool.Get(self.m["pool"].PoolKey(name=b"main"), timeout=30).pool
         return {b.uid: b.reason for b in pool.blocked}
 
     def test_what_a_free_uid_has_left_blocks_it_until_it_is_gone(self):
@@ -278,7 +291,8 @@ class NodedTest(unittest.TestCase):
         self.assertEqual(libc.shmdt(at), 0)
         peer.until(lambda: not self.passes() and FIRST not in self.blocks(), seconds=60, what="the uid to be free again")
         # Twice in a row, whatever happens to others of the pool meanwhile.
-        self.assertIn(self.noded.said().partition("nothing of the uid is left")[0].count("looked for once more"), (1, 2, 3))
+        looks = re.findall(r"looked for once more.*\buid %d\b" % FIRST, self.noded.said())
+        self.assertIn(len(looks), (1, 2, 3))
         # What was only ended blocks until the next pass.
         peer.until(lambda: not self.blocks(), what="the strays to be gone")
 
@@ -287,14 +301,14 @@ class NodedTest(unittest.TestCase):
         self.begin()
         peer.until(lambda: self.blocks().get(FIRST) == "leftover", seconds=30, what="the uid to be blocked")
         before = self.noded.said().count("something of it can not be removed")
-        self.client.pool.Unblock(self.client.request(self.m["pool"].UnblockRequest(name=b"main", uid=FIRST, reason=b"test")), timeout=5)
+        self.client.pool.Unblock(self.client.request(self.m["pool"].UnblockRequest(name=b"main", uid=FIRST, reason=b"test")), timeout=30)
         peer.until(lambda: self.noded.said().count("something of it can not be removed") > before, seconds=30, what="a find")
         peer.until(lambda: self.blocks().get(FIRST) == "leftover", what="the uid to be blocked again")
         self.assertEqual(libc.shmdt(at), 0)
 
     def found(self, uid):
         """Who has found what of it, as the pool lists it."""
-        pool = self.client.pool.Get(self.m["pool"].PoolKey(name=b"main"), timeout=5).pool
+        pool = self.client.pool.Get(self.m["pool"].PoolKey(name=b"main"), timeout=30).pool
         return [(b.node, b.reason) for b in pool.blocked if b.uid == uid]
 
     def test_what_two_nodes_have_left_blocks_until_both_are_clean(self):
@@ -316,8 +330,13 @@ class NodedTest(unittest.TestCase):
         lease = self.acquire()
         at = self.release_with_shared_memory(lease)
         time.sleep(4)  # the next sweeps are 4 s apart and more
-        for _ in range(3):
-            self.killed(self.run_as(lease.uid, "sleep", "1000"), 3)
+        # The first may be killed by one, and the next is 4 s away then, and more: each stray would wait for it.
+        took = []
+        while len(took) < 2 or min(took[1:]) >= 3:
+            self.assertLess(len(took), 6, took)
+            began = time.monotonic()
+            self.killed(self.run_as(lease.uid, "sleep", "1000"), 30)
+            took.append(time.monotonic() - began)
         self.assertEqual(libc.shmdt(at), 0)
         self.free(lease, 40)
 
@@ -329,9 +348,9 @@ class NodedTest(unittest.TestCase):
         self.killed(stray)
         self.free(lease)
         # Of a uid that nobody has: told at once.
-        self.client.node.Sweep(self.client.request(self.m["node"].NodeVerbRequest(node=b"n1", reason=b"test")), timeout=10)
+        self.client.node.Sweep(self.client.request(self.m["node"].NodeVerbRequest(node=b"n1", reason=b"test")), timeout=30)
         stray = self.run_as(FIRST + COUNT - 1, "sleep", "1000")
-        self.client.node.Sweep(self.client.request(self.m["node"].NodeVerbRequest(node=b"n1", reason=b"test")), timeout=10)
+        self.client.node.Sweep(self.client.request(self.m["node"].NodeVerbRequest(node=b"n1", reason=b"test")), timeout=30)
         self.killed(stray)
         peer.until(lambda: "not here" in self.noded.said(), what="the stray to be logged")
 
@@ -349,7 +368,7 @@ class NodedTest(unittest.TestCase):
 
     def dry_run(self, *options, as_user=()):
         return subprocess.run([*as_user, os.path.join(peer.BUILD, "ctl/leasectl"), "--server", "unix:" + self.leased.socket,
-                               "node", "sweep", "n1", "--dry-run", *options], capture_output=True, text=True, timeout=60)
+                               "node", "sweep", "n1", "--dry-run", *options], capture_output=True, text=True, timeout=240)
 
     def test_dry_run_tells_what_would_be_and_touches_nothing(self):
         with open(self.noded.conf) as f:
@@ -357,7 +376,7 @@ class NodedTest(unittest.TestCase):
         with open(self.noded.conf, "w") as f:
             f.write(slow)
         passwd = self.start_with_passwd()
-        self.client.create_pool(first=FIRST, count=COUNT, cooldown_ms=1000, ready_timeout_ms=8000)
+        self.client.create_pool(first=FIRST, count=COUNT, cooldown_ms=1000, ready_timeout_ms=READY_MS)
         self.ready()
         here, ended = self.acquire(), self.acquire()
         before = self.watermark()
@@ -404,7 +423,7 @@ class NodedTest(unittest.TestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("not connected", done.stderr)
         with self.assertRaises(peer.grpc.RpcError) as failed:
-            self.client.node.Drain(self.client.request(self.m["node"].NodeVerbRequest(node=b"n1", reason=b"x", dry_run=True)), timeout=10)
+            self.client.node.Drain(self.client.request(self.m["node"].NodeVerbRequest(node=b"n1", reason=b"x", dry_run=True)), timeout=30)
         self.assertEqual(failed.exception.code(), peer.grpc.StatusCode.INVALID_ARGUMENT)
 
     # ---- other people's accounts ----
@@ -415,7 +434,21 @@ class NodedTest(unittest.TestCase):
             copy = os.path.join(self.leased.folder, "passwd")
             subprocess.run(["cp", "/etc/passwd", copy], check=True)
         self.noded.start(prefix=["unshare", "-m", "sh", "-c", "mount --bind %s /etc/passwd && exec \"$@\"" % copy, "sh"])
+        self.noded.runs()
         return copy
+
+    def let_go(self, fifo):
+        """noded sees the machine's /etc/passwd again, and who waits for that FIFO gets an end."""
+        subprocess.run(["nsenter", "-m", "-t", str(self.noded.process.pid), "umount", "-l", "/etc/passwd"], check=True)
+
+        def is_waited_for():
+            try:
+                os.close(os.open(fifo, os.O_WRONLY | os.O_NONBLOCK))
+                return True
+            except OSError as error:
+                self.assertEqual(error.errno, errno.ENXIO)
+                return False
+        peer.until(is_waited_for, what="it to be read")
 
     def passwd_with(self, name, uid):
         """An /etc/passwd that noded is to see: this machine's, and one more."""
@@ -426,12 +459,12 @@ class NodedTest(unittest.TestCase):
         return passwd
 
     def blocked(self):
-        pool = self.client.pool.Get(self.m["pool"].PoolKey(name=b"main"), timeout=10).pool
+        pool = self.client.pool.Get(self.m["pool"].PoolKey(name=b"main"), timeout=30).pool
         return {b.uid: b.reason for b in pool.blocked}
 
     def test_account_that_comes_later_is_blocked_and_untouched(self):
         passwd = self.start_with_passwd()
-        self.client.create_pool(first=FIRST, count=COUNT, cooldown_ms=1000, ready_timeout_ms=8000)
+        self.client.create_pool(first=FIRST, count=COUNT, cooldown_ms=1000, ready_timeout_ms=READY_MS)
         self.ready()
         peer.until(lambda: "nobody else has anything" in self.noded.said(), what="the pool's check")
         lease = self.acquire()
@@ -472,7 +505,7 @@ class NodedTest(unittest.TestCase):
             peer.until(lambda: self.blocked().get(uid) == "account", what="%d to be blocked" % uid)
         path = leave("/tmp", first)
         passwd = self.start_with_passwd()
-        self.client.create_pool(first=FIRST, count=COUNT, cooldown_ms=1000, ready_timeout_ms=8000)
+        self.client.create_pool(first=FIRST, count=COUNT, cooldown_ms=1000, ready_timeout_ms=READY_MS)
         peer.until(lambda: not os.path.exists(path), what="the first look ahead")
         # All are asked about again when one account has come; that was answered when another one has come.
         account(alice)
@@ -494,7 +527,7 @@ class NodedTest(unittest.TestCase):
         with open(self.noded.conf, "a") as f:
             f.write("LocalRoots = %s\n" % root)
         passwd = self.start_with_passwd()
-        self.client.create_pool(first=FIRST, count=COUNT, cooldown_ms=1000, ready_timeout_ms=8000)
+        self.client.create_pool(first=FIRST, count=COUNT, cooldown_ms=1000, ready_timeout_ms=READY_MS)
         fds = "/proc/%d/fd" % self.noded.process.pid
         uid = FIRST + 7
         lies = os.path.join(root, "lies")  # so that there is a second round
@@ -530,12 +563,12 @@ class NodedTest(unittest.TestCase):
         passwd = self.passwd_with("bob", FIRST + 7)
         bob = self.run_as(FIRST + 7, "sleep", "1000")
         stranger = self.run_as(FIRST + 8, "sleep", "1000")
-        self.client.create_pool(first=FIRST, count=COUNT, cooldown_ms=1000, ready_timeout_ms=8000)
+        self.client.create_pool(first=FIRST, count=COUNT, cooldown_ms=1000, ready_timeout_ms=READY_MS)
         self.start_with_passwd(passwd)
         peer.until(lambda: "overlaps what this machine has" in self.noded.said(), what="the pool's check")
         # No other node is given it either: its name would stand before his here.
         peer.until(lambda: self.blocked() == {FIRST + 7: "account"}, what="his uid to be blocked")
-        self.client.create_pool(name=b"other", first=OTHER, count=COUNT, cooldown_ms=1000, ready_timeout_ms=8000)
+        self.client.create_pool(name=b"other", first=OTHER, count=COUNT, cooldown_ms=1000, ready_timeout_ms=READY_MS)
         peer.until(lambda: "nobody else has anything" in self.noded.said(), what="the other pool's check")
         self.passes(OTHER)
         self.assertIsNone(bob.poll())
@@ -549,7 +582,7 @@ class NodedTest(unittest.TestCase):
         held = self.acquire()
         child = self.run_as(held.uid, "sleep", "1000")
         for turn in range(40 if LONG else 10):
-            lease = self.client.acquire(wait=False, timeout=20).leases[0]
+            lease = self.client.acquire(wait=False, timeout=60).leases[0]
             time.sleep(0.003 * turn)
             self.noded.kill()
             self.client.release(lease)
@@ -625,7 +658,7 @@ class NodedTest(unittest.TestCase):
 
     def test_stray_of_a_clean_lease_is_told_after_a_death(self):
         """Who comes after knows that leased has its proof: what runs then takes that back."""
-        self.begin(cooldown_ms=60000)
+        self.begin(cooldown_ms=3600000)
         lease = self.acquire()
         self.client.release(lease)
         peer.until(lambda: self.lease(lease).state == self.m["lease"].LEASE_STATE_COOLING, what="clean")
@@ -645,12 +678,12 @@ class NodedTest(unittest.TestCase):
 
     def test_what_has_retired_is_looked_through_after_a_death(self):
         """Also while the name services do not say yet whether its pool is guarded."""
-        self.client.create_pool(first=FIRST, count=COUNT, cooldown_ms=1000, ready_timeout_ms=8000)
-        self.client.create_pool(name=b"other", first=OTHER, count=COUNT, cooldown_ms=1000, ready_timeout_ms=8000)
+        self.client.create_pool(first=FIRST, count=COUNT, cooldown_ms=1000, ready_timeout_ms=READY_MS)
+        self.client.create_pool(name=b"other", first=OTHER, count=COUNT, cooldown_ms=1000, ready_timeout_ms=READY_MS)
         self.start_with_passwd(self.passwd_with("bob", OTHER + 7))
         self.ready()
         peer.until(lambda: "overlaps what this machine has" in self.noded.said(), what="the other pool's check")
-        other = peer.Node(self.client, "n0", machine="2" * 32).wait(lambda n: n.welcome, what="welcome")
+        other = peer.Node(self.client, "n0", machine="2" * 32, beats=1).wait(lambda n: n.welcome, what="welcome")
         self.addCleanup(other.close)
         other.beat = lambda: peer.Node.beat(other, 1)  # so that nothing becomes free
         lease = self.acquire(pool=b"main")
@@ -664,10 +697,10 @@ class NodedTest(unittest.TestCase):
         fifo = os.path.join(self.leased.folder, "passwd-fifo")
         os.mkfifo(fifo)
         self.start_with_passwd(fifo)
-        with self.assertRaises(AssertionError):
-            peer.until(lambda: self.lease(lease) is None, seconds=3, what="nothing: it must not be free")
-        subprocess.run(["nsenter", "-m", "-t", str(self.noded.process.pid), "umount", "-l", "/etc/passwd"], check=True)
-        os.close(os.open(fifo, os.O_WRONLY))  # who waits for it gets an end
+        end = time.monotonic() + 3
+        while time.monotonic() < end:
+            self.assertIsNotNone(self.lease(lease), "it must not be free")
+        self.let_go(fifo)
         del other.beat
         other.beat()
         self.free(lease, 40)
@@ -675,8 +708,8 @@ class NodedTest(unittest.TestCase):
 
     def test_what_runs_in_a_pool_that_is_not_guarded_keeps_its_uid_alone(self):
         """Nobody touches it, and no other uid waits for it."""
-        self.client.create_pool(first=FIRST, count=COUNT, cooldown_ms=1000, ready_timeout_ms=8000)
-        self.client.create_pool(name=b"other", first=OTHER, count=COUNT, cooldown_ms=1000, ready_timeout_ms=8000)
+        self.client.create_pool(first=FIRST, count=COUNT, cooldown_ms=1000, ready_timeout_ms=READY_MS)
+        self.client.create_pool(name=b"other", first=OTHER, count=COUNT, cooldown_ms=1000, ready_timeout_ms=READY_MS)
         self.start_with_passwd(self.passwd_with("bob", OTHER + 7))
         peer.until(lambda: "overlaps what this machine has" in self.noded.said(), what="the other pool's check")
         stranger = self.run_as(OTHER + 8, "sleep", "1000")
@@ -684,29 +717,21 @@ class NodedTest(unittest.TestCase):
         lease = self.acquire(pool=b"main")
         self.client.release(lease)
         self.free(lease)
-        pool = self.client.pool.Get(self.m["pool"].PoolKey(name=b"other"), timeout=5).pool
+        pool = self.client.pool.Get(self.m["pool"].PoolKey(name=b"other"), timeout=30).pool
         self.assertEqual({b.uid: b.reason for b in pool.blocked}.get(OTHER + 8), "leftover")
         self.assertIsNone(stranger.poll())
-
-    def begin_soon_lost(self):
-        self.leased.stop()
-        with open(self.leased.conf) as f:
-            text = f.read()
-        with open(self.leased.conf, "w") as f:
-            f.write(text.replace("LostAfter = 30s", "LostAfter = 1s"))
-        self.leased.start()
-        self.begin()
 
     def lose_power(self):
         """As if its machine had been switched off, and an administrator had sworn that it is."""
         self.noded.kill()
         os.unlink(self.noded.map)
-        get = lambda: self.client.node.Get(self.m["node"].NodeKey(node=b"n1"), timeout=5).node
-        peer.until(lambda: get().state == self.m["node"].NODE_STATE_LOST, what="the node to be lost")
+        get = lambda: self.client.node.Get(self.m["node"].NodeKey(node=b"n1"), timeout=30).node
+        with self.leased.losing():
+            peer.until(lambda: get().state == self.m["node"].NODE_STATE_LOST, what="the node to be lost")
         node = get()
         self.client.node.Fence(self.client.request(self.m["node"].FenceRequest(
             node=b"n1", reason=b"pulled the plug", machine_id=node.machine_id.encode(),
-            boot_id=node.boot_id.encode())), timeout=5)
+            boot_id=node.boot_id.encode())), timeout=30)
 
     def start_in_another_boot(self, also="true"):
         boot = os.path.join(self.leased.folder, "boot_id")
@@ -725,7 +750,7 @@ class NodedTest(unittest.TestCase):
 
     def test_what_a_fenced_node_left_is_swept_before_it_may_have_leases(self):
         """It lost its power with a lease, and its uid became free on an oath: its disk still has the files."""
-        self.begin_soon_lost()
+        self.begin()
         lease = self.acquire()
         path = self.file_of(lease.uid)
         self.lose_power()
@@ -738,7 +763,7 @@ class NodedTest(unittest.TestCase):
 
     def test_what_a_fenced_node_was_still_sweeping_is_swept_before_it_may_have_leases(self):
         """It had closed admission, and lost its power before it was clean."""
-        self.begin_soon_lost()
+        self.begin()
         lease = self.acquire()
         at = self.release_with_shared_memory(lease)
         self.lose_power()
@@ -756,7 +781,7 @@ class NodedTest(unittest.TestCase):
 
     def test_what_could_not_be_removed_is_told_again_when_leased_has_not_heard_it(self):
         """Its word about what it left was lost with the session: it must not be ready, and nobody may get the uid, before."""
-        self.begin_soon_lost()
+        self.begin()
         lease = self.acquire()
         self.lose_power()
         self.client.release(lease)
@@ -768,14 +793,13 @@ class NodedTest(unittest.TestCase):
         self.start_in_another_boot("mount --bind %s /etc/passwd" % fifo)
         peer.until(lambda: self.noded.knows() > 0, what="all leases to be told")
         self.leased.kill()
-        subprocess.run(["nsenter", "-m", "-t", str(self.noded.process.pid), "umount", "-l", "/etc/passwd"], check=True)
-        os.close(os.open(fifo, os.O_WRONLY))  # who waits for it gets an end
+        self.let_go(fifo)
         peer.until(lambda: "something of it can not be removed" in self.noded.said()[said:], seconds=60, what="a find")
         self.leased.start()
         self.ready()
         self.assertEqual(self.blocks().get(lease.uid), "leftover")
         self.assertEqual(libc.shmdt(at), 0)
-        self.client.node.Sweep(self.client.request(self.m["node"].NodeVerbRequest(node=b"n1", reason=b"test")), timeout=10)
+        self.client.node.Sweep(self.client.request(self.m["node"].NodeVerbRequest(node=b"n1", reason=b"test")), timeout=30)
         peer.until(lambda: lease.uid not in self.blocks(), seconds=60, what="the uid to be free again")
 
     def rename(self, name):
@@ -802,7 +826,7 @@ class NodedTest(unittest.TestCase):
         self.assertFalse(self.noded.record(lease.uid)[2] & 1, "the map still calls it here")
         self.client.release(lease)
         released = self.lease(lease).revision
-        nodes = lambda: self.client.node.List(self.m["node"].ListNodesRequest(), timeout=5).nodes
+        nodes = lambda: self.client.node.List(self.m["node"].ListNodesRequest(), timeout=30).nodes
         passed = lambda node, revision: [n for n in nodes() if n.node == node and n.watermark >= revision]
         # A stray that is reported after the release makes n2 a member, which proves that for itself, and nothing for n1. When
         # it has passed over what came since, no more can come.
@@ -821,7 +845,7 @@ class NodedTest(unittest.TestCase):
         self.free(lease)
 
     def test_validity_ends_what_is_here(self):
-        self.begin(validity_ms=1500)
+        self.begin(validity_ms=5000)
         lease = self.acquire()
         child = self.run_as(lease.uid, "sleep", "1000")
         self.leased.kill()
@@ -840,11 +864,11 @@ class NodedTest(unittest.TestCase):
                 return "".join(re.findall("^pool main [0-9]+ [0-9]+ ([0-9]+) ", f.read(), re.M))
         peer.until(lambda: os.path.exists(pools) and known() == "3600000", what="the pool to be kept")
         settings = self.m["pool"].PoolSettings(validity_ms=1500)
-        self.client.pool.Set(self.client.request(self.m["pool"].SetPoolRequest(name=b"main", settings=settings)), timeout=10)
+        self.client.pool.Set(self.client.request(self.m["pool"].SetPoolRequest(name=b"main", settings=settings)), timeout=30)
         peer.until(lambda: known() == "1500", what="its new validity to be kept")
 
     def test_validity_counts_over_a_restart(self):
-        self.begin(validity_ms=2500)
+        self.begin(validity_ms=5000)
         lease = self.acquire()
         child = self.run_as(lease.uid, "sleep", "1000")
         self.leased.kill()
@@ -862,7 +886,7 @@ class NodedTest(unittest.TestCase):
         except (OSError, subprocess.CalledProcessError):
             self.skipTest("no time namespaces here")
         self.noded.start(prefix=["unshare", "--time", "--boottime", "100000", "--"])
-        self.client.create_pool(first=FIRST, count=COUNT, cooldown_ms=1000, ready_timeout_ms=8000, validity_ms=2500)
+        self.client.create_pool(first=FIRST, count=COUNT, cooldown_ms=1000, ready_timeout_ms=READY_MS, validity_ms=2500)
         self.ready()
         lease = self.acquire()
         child = self.run_as(lease.uid, "sleep", "1000")
@@ -872,11 +896,15 @@ class NodedTest(unittest.TestCase):
                 return struct.unpack_from("<Q", f.read(4096), 2072)[0]
         peer.until(lambda: heard_ms() > 100000 * 1000, what="the deadline to be kept")
         self.leased.kill()
-        # Nor does each of those that are killed one after another begin anew.
-        for _ in range(6):
+        # Nor does each of those that are killed one after another begin anew: a busy machine gives each a second of its own.
+        for _ in range(12):
             self.noded.kill()
+            said = len(self.noded.said())
             self.noded.start()
+            peer.until(lambda: len(self.noded.said()) > said, what="its first word")
             time.sleep(1)
+            if child.poll() is not None:
+                break
         self.assertIsNotNone(child.poll())
         self.killed(child)
 
@@ -895,15 +923,15 @@ class NodedTest(unittest.TestCase):
         self.leased.preload = preload
         self.leased.start()
         self.noded.start(prefix=preload)
-        self.client.create_pool(first=FIRST, count=COUNT, cooldown_ms=1000, ready_timeout_ms=8000, validity_ms=60000,
+        self.client.create_pool(first=FIRST, count=COUNT, cooldown_ms=1000, ready_timeout_ms=READY_MS, validity_ms=60000,
                                 ttl_min_ms=1000)
         self.ready()
         held = self.acquire()
         child = self.run_as(held.uid, "sleep", "1000")
         day = 86400
         for seconds in (-day, 365 * day, -30 * 365 * day):
-            short = self.acquire(ttl_ms=3000)
             began = time.monotonic()
+            short = self.acquire(ttl_ms=6000)
             step_by(seconds)
             said = len(self.noded.said())
             other = self.acquire()
@@ -912,8 +940,8 @@ class NodedTest(unittest.TestCase):
             self.assertNotIn("stray", self.noded.said()[said:])
             peer.until(lambda: self.lease(short) is None or self.lease(short).end_cause, what="the short lease to expire")
             took = time.monotonic() - began
-            self.assertGreater(took, 2.9, "ended early by a step of %d s" % seconds)
-            self.assertLess(took, 8, "ended late by a step of %d s" % seconds)
+            self.assertGreater(took, 5.9, "ended early by a step of %d s" % seconds)
+            self.assertLess(took, 240, "ended late by a step of %d s" % seconds)
             self.free(short)
             self.assertIsNone(child.poll())
             self.assertEqual(self.lease(held).state, self.m["lease"].LEASE_STATE_ACTIVE)
@@ -931,7 +959,9 @@ class NodedTest(unittest.TestCase):
         path = os.path.join(self.noded.state, "epochs")
         with open(path, "r+b") as f:
             f.seek(26)
-            f.write(b"\xff")
+            there, = f.read(1)
+            f.seek(26)
+            f.write(bytes([there ^ 0xff]))
         code, said = self.noded.run()
         self.assertEqual(code, 1)
         self.assertIn(path, said)
@@ -1004,7 +1034,7 @@ class NodedTest(unittest.TestCase):
         """A map of 4 MiB of records does not fit a tmpfs of 1 MiB: no lease is ready, nothing crashes; with room it goes on."""
         mount = "mount -t tmpfs -o size=1m none %s && exec \"$@\"" % self.noded.runtime
         self.noded.start(prefix=["unshare", "-m", "sh", "-c", mount, "sh"])
-        self.client.create_pool(first=0x73000000, count=65536, cooldown_ms=1000, ready_timeout_ms=8000)
+        self.client.create_pool(first=0x73000000, count=65536, cooldown_ms=1000, ready_timeout_ms=READY_MS)
         self.ready()
         with self.assertRaises(peer.grpc.RpcError) as failed:
             self.acquire()
@@ -1026,8 +1056,8 @@ class NodedTest(unittest.TestCase):
         peer.until(mounted, what="the mount")
         prefix = ["nsenter", "-m", "-t", str(holder.pid)]
         self.noded.start(prefix)
-        self.client.create_pool(first=FIRST, count=COUNT, cooldown_ms=1000, ready_timeout_ms=8000)
-        self.client.create_pool(name=b"big", first=0x73000000, count=65536, cooldown_ms=1000, ready_timeout_ms=8000)
+        self.client.create_pool(first=FIRST, count=COUNT, cooldown_ms=1000, ready_timeout_ms=READY_MS)
+        self.client.create_pool(name=b"big", first=0x73000000, count=65536, cooldown_ms=1000, ready_timeout_ms=READY_MS)
         self.ready()
         lease = self.client.acquire(pool=b"big").leases[0]
         at = self.attach_shared_memory(lease.uid)
@@ -1046,7 +1076,7 @@ class NodedTest(unittest.TestCase):
                 f.write("[noded]\n%s\n" % line)
                 f.flush()
                 done = subprocess.run([os.path.join(peer.BUILD, "noded/noded"), "--config", f.name, "--check-config"],
-                                      capture_output=True, text=True, timeout=10)
+                                      capture_output=True, text=True, timeout=120)
                 self.assertEqual(done.returncode, 2, line)
                 self.assertIn(word, done.stderr)
 
@@ -1103,8 +1133,8 @@ class NodedTest(unittest.TestCase):
         """What has retired is looked for at a disk that does not answer, pass after pass."""
         root = self.own_file_system()
         with open(self.noded.conf, "a") as f:
-            f.write("LocalRoots = %s\nLookLimit = 2s\n" % root)
-        self.begin(cooldown_ms=6000)
+            f.write("LocalRoots = %s\nLookLimit = 5s\n" % root)
+        self.begin(cooldown_ms=12000)
         lease, state = self.acquire(), self.m["lease"]
         self.client.release(lease)
         peer.until(lambda: self.lease(lease).state == state.LEASE_STATE_COOLING, what="the sweep")
@@ -1144,7 +1174,7 @@ class NodedTest(unittest.TestCase):
         runs is ended meanwhile."""
         root = self.own_file_system()
         with open(self.noded.conf, "a") as f:
-            f.write("LocalRoots = %s\nLookLimit = 2s\n" % root)
+            f.write("LocalRoots = %s\nLookLimit = 5s\n" % root)
         self.begin()
         lease = self.acquire()
         with self.answering_nobody(root):
@@ -1167,7 +1197,7 @@ class NodedTest(unittest.TestCase):
     def test_look_that_hangs_is_given_up_and_holds_up_nothing_else(self):
         root = self.own_file_system()
         with open(self.noded.conf, "a") as f:
-            f.write("LocalRoots = %s\nLookLimit = 2s\n" % root)
+            f.write("LocalRoots = %s\nLookLimit = 5s\n" % root)
         self.begin()
         lease = self.acquire()
         path = os.path.join(root, "left")
@@ -1236,8 +1266,10 @@ class NodedTest(unittest.TestCase):
         try:
             self.client.release(first)
             self.killed(outside)  # the sweep is under way, and comes to the file next
+            began = time.monotonic()
             self.client.release(second)
             self.killed(inside, 30)
+            self.assertLess(time.monotonic() - began, 30)
         finally:
             subprocess.run(["fsfreeze", "-u", root], check=True)
 

@@ -25,7 +25,7 @@ class Base(unittest.TestCase):
     def setUp(self):
         if os.geteuid() != 0:
             self.skipTest("needs root")
-        self.leased = peer.Leased("Heartbeat = 100ms\nLostAfter = 30s\n").start()
+        self.leased = peer.Leased("Heartbeat = 100ms\nLostAfter = 60s\n").start()
         self.addCleanup(self.leased.__exit__)
         self.client = self.leased.client()
         self.addCleanup(lambda: self.client.close())
@@ -33,7 +33,7 @@ class Base(unittest.TestCase):
 
     def run_ctl(self, *args):
         return subprocess.run([LEASECTL, "--server", "unix:" + self.leased.socket, "--json", *args], capture_output=True,
-                              text=True, timeout=60)
+                              text=True, timeout=240)
 
     def ctl(self, *args):
         run = self.run_ctl(*args)
@@ -202,7 +202,7 @@ class UnderALivingNode(Base):
         self.children = []
         self.addCleanup(self.end)
         self.m = self.client.m
-        self.client.create_pool(first=FIRST, count=COUNT, cooldown_ms=1000, ready_timeout_ms=8000)
+        self.client.create_pool(first=FIRST, count=COUNT, cooldown_ms=1000, ready_timeout_ms=test_noded.READY_MS)
         self.noded.start()
         self.ready()
 
@@ -218,7 +218,7 @@ class UnderALivingNode(Base):
         result = self._outcome.result
         return any(test is self for test, _ in result.failures + result.errors)
 
-    is_ready, ready = test_noded.NodedTest.is_ready, test_noded.NodedTest.ready
+    node, is_ready, ready = test_noded.NodedTest.node, test_noded.NodedTest.is_ready, test_noded.NodedTest.ready
     acquire, lease, explain = test_noded.NodedTest.acquire, test_noded.NodedTest.lease, test_noded.NodedTest.explain
     run_as, killed = test_noded.NodedTest.run_as, test_noded.NodedTest.killed
 
@@ -351,12 +351,12 @@ class UnderALivingNode(Base):
 
     def test_pool_of_after_the_backup_is_made_again(self):
         self.ctl("cluster", "backup", self.file)
-        self.client.create_pool(name=b"late", first=FIRST + COUNT * 65536, count=4, cooldown_ms=1000)
-        lease = self.client.acquire(wait=True, pool=b"late", timeout=20).leases[0]
+        self.client.create_pool(name=b"late", first=FIRST + COUNT * 65536, count=4, cooldown_ms=1000, ready_timeout_ms=test_noded.READY_MS)
+        lease = self.client.acquire(wait=True, pool=b"late", timeout=120).leases[0]
         self.put_back()
         peer.until(lambda: not self.restored()["awaited"], seconds=30, what="the node to be clean")
         self.refused("uids from %d to %d that are in no pool" % (lease.uid, lease.uid), "cluster", "confirm", "n1")
-        self.client.create_pool(name=b"late", first=FIRST + COUNT * 65536, count=4, cooldown_ms=1000)
+        self.client.create_pool(name=b"late", first=FIRST + COUNT * 65536, count=4, cooldown_ms=1000, ready_timeout_ms=test_noded.READY_MS)
         lost = peer.until(lambda: [l for l in self.ctl("list", "--all")["leases"] if l["uid"] == lease.uid],
                           what="the lease that the node had in it")[0]
         self.assertEqual(lost["epoch"], lease.epoch)
