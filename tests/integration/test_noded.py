@@ -151,10 +151,6 @@ class NodedTest(unittest.TestCase):
                 return None
             raise
 
-    def state(self, lease):
-        now = self.lease(lease)
-        return now.state if now else self.m["lease"].LEASE_STATE_FREE
-
     def explain(self, lease):
         return self.client.lease.Explain(self.client.m["lease"].LeaseKey(uid=lease.uid), timeout=30)
 

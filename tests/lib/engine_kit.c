@@ -9,7 +9,7 @@
 #include "leased/engine/engine_inner.h"
 #include "xce/v1/command.pb-c.h"
 
-#define PATIENCE_MS 10000
+#define PATIENCE_MS 60000
 
 static void die(const char *what, const char *more)
 {

@@ -13,7 +13,7 @@
 #include "common/net/transport.h"
 #include "tests/lib/tmp.h"
 
-#define PATIENCE_MS 10000
+#define PATIENCE_MS 60000
 #define WIRE_FULL   (256u << 10)
 
 static void die(const char *what, const char *more)

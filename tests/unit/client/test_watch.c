@@ -17,7 +17,7 @@
 
 enum {
     MESSAGES_MAX = 16,
-    PATIENT_MS = 10000,
+    PATIENT_MS = 60000,
 };
 
 struct fixture {

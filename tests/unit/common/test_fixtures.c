@@ -55,7 +55,7 @@ static bool is_gone(const char *path)
 static void wait_until_gone(const char *path)
 {
     const struct timespec step = {.tv_nsec = 5000000};
-    int64_t until = clock_mono_ms() + 10000;
+    int64_t until = clock_mono_ms() + 60000;
 
     while (!is_gone(path) && clock_mono_ms() < until)
         nanosleep(&step, NULL);

@@ -35,7 +35,7 @@ static void collect(int out, int err, struct run *run)
     size_t lens[] = {0, 0};
 
     while (fds[0].fd >= 0 || fds[1].fd >= 0) {
-        assert_true(poll(fds, 2, 10000) > 0);
+        assert_true(poll(fds, 2, 60000) > 0);
         for (int i = 0; i < 2; i++) {
             ssize_t n;
 
@@ -284,11 +284,11 @@ static void usage_no_server_is_4_and_names_it(void **state)
     static struct run run;
 
     (void)state;
-    run_line("--server unix:/nonexistent/leased.sock --timeout 200ms list", &run);
+    run_line("--server unix:/nonexistent/leased.sock --timeout 1s list", &run);
     assert_int_equal(run.status, 4);
     assert_non_null(strstr(run.err, "unix:/nonexistent/leased.sock"));
     assert_string_equal(run.out, "");
-    run_line("--server unix:/nonexistent/leased.sock --timeout 200ms --json acquire", &run);
+    run_line("--server unix:/nonexistent/leased.sock --timeout 1s --json acquire", &run);
     assert_int_equal(run.status, 4);
     assert_string_equal(run.err, "");
     assert_non_null(strstr(run.out, "\"code\": \"unavailable\""));

@@ -210,7 +210,7 @@ static bool is_told(struct raft_kit *kit, void *arg)
 /* What it says when it knows a leader: an election may be under way. */
 static int ask(struct raft_kit *kit, int (*what)(struct raft_kit *kit, unsigned i), unsigned i)
 {
-    int64_t until = clock_mono_ms() + 10000;
+    int64_t until = clock_mono_ms() + 60000;
     int r;
 
     while ((r = what(kit, i)) == -EAGAIN && clock_mono_ms() < until)

@@ -235,7 +235,7 @@ static void miss(struct fixture *fx, int which, unsigned steps)
 
 static void wait_done(struct fixture *fx)
 {
-    int64_t until = clock_mono_ms() + 20000;
+    int64_t until = clock_mono_ms() + 60000;
 
     while (!fx->done) {
         loop_step(fx->loop, 100);

@@ -364,7 +364,7 @@ static bool knows(struct fixture *fx, uint64_t id)
 
 static void until_asked(struct fixture *fx, const size_t *counter, size_t n)
 {
-    int64_t until = clock_mono_ms() + 20000;
+    int64_t until = clock_mono_ms() + 60000;
 
     while (*counter < n) {
         elapse(fx);
@@ -375,7 +375,7 @@ static void until_asked(struct fixture *fx, const size_t *counter, size_t n)
 
 static void until_filled(struct fixture *fx)
 {
-    int64_t until = clock_mono_ms() + 20000;
+    int64_t until = clock_mono_ms() + 60000;
 
     while (gaps(fx) > 0) {
         elapse(fx);

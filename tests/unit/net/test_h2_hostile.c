@@ -116,7 +116,7 @@ static void h2_silence_is_closed_in_time(void **state)
 
     (void)state;
     expect_closed(NGHTTP2_SETTINGS_TIMEOUT, "handshake within 150 ms");
-    assert_in_range(loop_now_fresh_ms() - begin, 100, 5000);
+    assert_in_range(loop_now_fresh_ms() - begin, 100, 60000);
 }
 
 static void h2_half_a_preface_is_closed_in_time(void **state)
@@ -714,7 +714,7 @@ static void h2_peer_that_answers_no_ping_is_closed(void **state)
     assert_true(raw_request(&raw, 1, 0, "/k/bidi"));
     kit_until(&kit, kit.n_calls == 2);
     kit_until(&kit, kit.calls[1].n_end);
-    assert_in_range(loop_now_fresh_ms() - begin, 180, 5000);
+    assert_in_range(loop_now_fresh_ms() - begin, 180, 60000);
     expect_closed(-1, NULL);
 }
 

@@ -13,7 +13,7 @@
 
 enum {
     BIG = 1 << 20,
-    WAIT_MS = 20000,
+    WAIT_MS = 60000,
 };
 
 /* One end of a stream. */

@@ -295,7 +295,7 @@ static void remnant_user_is_one_of_the_system(void **state)
     assert_int_equal(remnant_find(path, &(uint32_t){0}, &(uint32_t){0}), -ENOENT);
     /* Nobody writes into it: it is not waited for. */
     assert_return_code(mkfifo(path, 0600), errno);
-    (void)alarm(20);
+    (void)alarm(120);
     assert_int_equal(remnant_find(path, &(uint32_t){0}, &(uint32_t){0}), -EBADF);
     (void)alarm(0);
     assert_int_equal(unlink(path), 0);
@@ -584,7 +584,7 @@ static void deep_folders_that_do_not_hold_still_end_the_walk(void **state)
     deep(f->dir, 260, 0, 0, f->uids[1]);
     r.deep_fd = deep_open(f->dir, 258);
     f->sweep.ids = (struct sweep_ids){f->uids[0], f->uids[1], restless_has, &r};
-    (void)alarm(60); /* hanging, it would be for ever */
+    (void)alarm(120); /* hanging, it would be for ever */
     sweep_it(f);
     (void)alarm(0);
     assert_in_range(r.n, 17, 10000);

@@ -320,7 +320,7 @@ static void served_is_dirty_and_does_not_hang(struct fixture *f)
     char sub[128];
     uint32_t u = f->uids[0];
 
-    (void)alarm(20); /* hanging, it would be for ever */
+    (void)alarm(120); /* hanging, it would be for ever */
     fixture_folder(fixture_in(f, "mnt"), 0, 0, 0755);
     fixture_file(fixture_in(f, "mnt/under"), u, u, 0600);
     if (fuse_at(f, "mnt", 1000, ",allow_other") < 0)
@@ -459,7 +459,7 @@ static void served_names_do_not_hang(struct fixture *f)
     char mail[128], below[128];
     const char *const linked[] = {mail, NULL}, *const lower[] = {below, NULL};
 
-    (void)alarm(20);
+    (void)alarm(120);
     fixture_folder(fixture_in(f, "spool"), 0, 0, 0755);
     fixture_folder(fixture_in(f, "mnt"), 0, 0, 0755);
     fixture_file(fixture_in(f, "mnt/box"), f->uids[0], 0, 0600);
@@ -526,7 +526,7 @@ static void mounted_meanwhile_does_not_hang(struct fixture *f)
 
     if (access("/dev/fuse", R_OK) < 0)
         _exit(0); /* a kernel without FUSE */
-    (void)alarm(20);
+    (void)alarm(120);
     CHECK(mount(NULL, "/", NULL, MS_REC | MS_SHARED, NULL) == 0);
     CHECK(pipe2(m.go, O_CLOEXEC) == 0 && pipe2(m.done, O_CLOEXEC) == 0);
     fixture_folder(fixture_in(f, "mnt"), f->uids[1], f->uids[1], 0755);
@@ -607,7 +607,7 @@ static bool autofs_at(const struct fixture *f, const char *name)
 
 static void automount_is_not_triggered(struct fixture *f)
 {
-    (void)alarm(20);
+    (void)alarm(120);
     if (!autofs_at(f, "auto"))
         _exit(0); /* a kernel without it */
     CHECK(dirty(f, REASON_SCAN_FAILED, "autofs is not entered"));
@@ -802,7 +802,7 @@ static void dead_server_in_place(struct fixture *f)
 {
     struct swap swap = {f, f->uids[0], put_dead_server, false};
 
-    (void)alarm(20);
+    (void)alarm(120);
     fixture_folder(fixture_in(f, "dead"), 0, 0, 0755);
     if (fuse_at(f, "dead/sub", 1000, ",allow_other") < 0)
         _exit(0); /* a kernel without FUSE */
@@ -877,7 +877,7 @@ static void ipc_through_dead_server(struct fixture *f)
 {
     struct swap swap = {f, f->uids[0], put_dead_server_before_ipc, false};
 
-    (void)alarm(20);
+    (void)alarm(120);
     if (fuse_at(f, "dead", 1000, ",allow_other") < 0)
         _exit(0); /* a kernel without FUSE */
     fixture_folder(fixture_in(f, "d"), 0, 0, 0755);

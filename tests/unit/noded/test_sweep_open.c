@@ -384,7 +384,7 @@ static void open_files_of_a_server_that_is_dead_are_dirty(void **state)
     dir = f->dir;
     f->places.roots = f->none;
     pid = fixture_plant(become_served_keeper, f->uids[0]);
-    (void)alarm(60);
+    (void)alarm(120);
     assert_found(f, REASON_OPEN_FILE);
     (void)alarm(0);
     keeper_end(pid);
