@@ -166,6 +166,8 @@ class Nodes(NodesCase):
         self.assertEqual((self.node('n3')['reason'], self.node('n3')['leases']), ('', 0))
         # As one does it.
         self.ok('n1', 'leasectl', 'node', 'drain', 'n3', '--reason', 'it goes')
+        drained = self.node('n3')['revision']
+        self.wait(lambda: self.node('n3')['watermark'] >= drained, 20, 'n3 has been looked through')
         self.ok('n3', 'systemctl', 'stop', 'noded')
         self.addCleanup(self.ok, 'n3', 'systemctl', 'start', 'noded')
         self.forget('n3')
