@@ -176,6 +176,7 @@ static const char *judge(const struct state *s, bool settled, struct verdict_inf
     if (sums.left) {
         info->verdict = VERDICT_DIRTY;
         return s->options->dry_run ? "there is something to be changed"
+               : sums.unknown      ? "something failed, and is left"
                                    : "something of it came up again and again";
     }
     if (sums.unknown)

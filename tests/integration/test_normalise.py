@@ -401,6 +401,57 @@ class Refused(trees.TreeTest):
                 self.refused(".", top, *args)
 
 
+class Faults(trees.TreeTest):
+    """Servers and disks that fail: what that is called, and that all else is done."""
+
+    def setUp(self):
+        if trees.SANITIZED:
+            self.skipTest("a sanitizer's runtime has to be loaded first")
+        super().setUp()
+
+    def faulty(self, *names, args=()):
+        """A run over files of these names, and one that is well."""
+        top = self.dir(os.path.join(self.shared("tmpfs"), "job"))
+        for name in names:
+            self.file(os.path.join(top, name))
+        well = self.file(top + "/well")
+        done = run(*args, top, env={**os.environ, "LD_PRELOAD": trees.BUILD + "/tests/lib/libchown_fault.so"})
+        self.assert_is(well)
+        return top, done
+
+    def test_classes(self):
+        for error, class_, verdict in (("EPERM", "blocked.refused", "blocked"), ("EINVAL", "blocked.refused", "blocked"),
+                                       ("EROFS", "blocked.readonly", "blocked"), ("EDQUOT", "blocked.quota", "blocked"),
+                                       ("LIE", "blocked.refused", "blocked"), ("EIO", "unknown", "dirty")):
+            with self.subTest(error=error):
+                top, done = self.faulty(error)
+                self.assertEqual((done.code, done.end["verdict"]), (1, verdict), done)
+                self.assertEqual(done.classes(), {class_: [error], "left": [error]})
+                self.assertEqual(done.end["rounds"], 1)
+                self.assert_is(top)
+                self.assert_is(os.path.join(top, error), UID, GID)
+                self.assert_clean(run(top))
+
+    def test_stale(self):
+        """Once, as a server has forgotten a handle: the next round does it. Always: it is left, and that is said."""
+        _, done = self.faulty("ESTALE+1")
+        self.assert_clean(done)
+        self.assertEqual((done.end["rounds"], done.end["vanished"], done.end["changed"]), (2, 1, 3))
+        _, done = self.faulty("ESTALE")
+        self.assertEqual((done.code, done.end["verdict"], done.end["rounds"]), (1, "dirty", 5), done)
+
+    def test_refused_again_and_again(self):
+        """As by a server for which root is nobody: it stops after 64 in a row."""
+        top = self.dir(os.path.join(self.shared("tmpfs"), "job"))
+        for i in range(200):
+            self.file("%s/EPERM-%d" % (top, i))
+        done = run("--threads", "1", top, env={**os.environ, "LD_PRELOAD": trees.BUILD + "/tests/lib/libchown_fault.so"})
+        self.assertEqual((done.code, done.end["verdict"]), (1, "blocked"), done)
+        self.assertEqual(done.end["exceptions"], {"blocked.refused": 64, "left": 201})
+        self.assertEqual((done.end["blocked"], done.end["changed"]), (201, 0))
+        self.assert_clean(run(top))
+
+
 class Ends(trees.TreeTest):
     def job(self, n):
         top = self.dir(os.path.join(self.shared("tmpfs"), "job"))
@@ -559,6 +610,23 @@ class Ends(trees.TreeTest):
         with open(step, "wb") as f:
             f.write(struct.pack("<q", 3600))
         self.busy(top + "/1", env={**os.environ, "LD_PRELOAD": trees.BUILD + "/tests/lib/libwall_step.so", "XCE_TEST_WALL_STEP": step})
+
+    def test_removed_meanwhile(self):
+        """What goes as it is looked at is no error; a verdict is about what is there."""
+        top, _ = self.job(600)
+        rm = subprocess.Popen(["sh", "-c", 'exec rm -rf -- "$0"/*', top])
+        try:
+            seen = []
+            while rm.poll() is None or not seen:
+                seen.append(run(top))
+        finally:
+            rm.wait(SOON)
+        for done in seen:
+            # Unproven: folders changed all the time.
+            self.assertIn(done.code, (0, 3), done)
+            self.assertEqual((done.end["blocked"], done.end["unknown"], done.end["left"]), (0, 0, 0), done)
+        self.assert_clean(run(top))
+        self.assertEqual(os.listdir(top), [])
 
     def test_help_and_version(self):
         for option, pattern in (("--help", "^xce-normalise --from"), ("--version", r"^xce-normalise \d")):

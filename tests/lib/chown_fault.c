@@ -1,0 +1,52 @@
+/* Preloaded (LD_PRELOAD): to change the owner of a file that is called as an error is ("EIO", "EIO-2") fails with that error, the
+ * first so many times as the name has after a "+" ("ESTALE+1"), or else always. What "LIE" is called is said to be changed and is
+ * not. Stands for servers and disks that do so. */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define EXPORTED __attribute__((visibility("default")))
+
+static const struct {
+    const char *name;
+    int error;
+} errors[] = {
+    {"EPERM", EPERM}, {"EINVAL", EINVAL}, {"EROFS", EROFS}, {"EDQUOT", EDQUOT},
+    {"EIO", EIO},     {"ESTALE", ESTALE}, {"LIE", 0},
+};
+
+/* Of the file that is open there. "" = not known. */
+static const char *name_of(int fd, char path[static PATH_MAX])
+{
+    char link[64];
+    ssize_t n;
+
+    (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    n = readlink(link, path, PATH_MAX - 1);
+    path[n < 0 ? 0 : n] = '\0';
+    return strrchr(path, '/') ? strrchr(path, '/') + 1 : "";
+}
+
+EXPORTED int fchownat(int dir_fd, const char *name, uid_t uid, gid_t gid, int flags)
+{
+    static _Atomic long n_failed;
+    char path[PATH_MAX];
+    const char *file = name_of(dir_fd, path), *times = strchr(file, '+');
+
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
+        size_t len = strlen(errors[i].name);
+        if (strncmp(file, errors[i].name, len) != 0 || (file[len] && !strchr("-+", file[len])) ||
+            (times && n_failed >= strtol(times, NULL, 10)))
+            continue;
+        n_failed++;
+        errno = errors[i].error;
+        return errors[i].error ? -1 : 0;
+    }
+    return (int)syscall(SYS_fchownat, dir_fd, name, uid, gid, flags);
+}
