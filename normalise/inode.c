@@ -11,6 +11,7 @@
 
 #include "common/mem.h"
 #include "common/posix_acl.h"
+#include "normalise/rate.h"
 #include "normalise/report.h"
 
 #define CAPABILITY   "security.capability"
@@ -320,6 +321,13 @@ static void owner_mend(const struct target *t, int has)
         t->root->tally.linked++;
 }
 
+/* Wait for it. False: all ends, and no change is begun any more. */
+static bool is_turn(const struct target *t)
+{
+    rate_wait(t->task->rate, t->task->stop);
+    return !atomic_load(t->task->stop);
+}
+
 /* By name, which costs half as much as by the descriptor: if it is another file by now, the proof tells. */
 static int file_attributes(const struct target *t)
 {
@@ -341,6 +349,8 @@ static void file_mend(const struct target *t)
         blocked(t, "owner", 0, EXCEPTION_DEVICE);
         return;
     }
+    if (!is_turn(t))
+        return;
     if (!S_ISLNK(t->st.stx_mode))
         has = file_attributes(t);
     if (has < 0) {
@@ -490,6 +500,6 @@ void inode_folder_end(const struct inode_task *task, struct root *root, int fd)
     t = folder_target(task, root, fd, &st);
     if (root->given_up)
         root->tally.blocked++;
-    else
+    else if (is_turn(&t))
         owner_mend(&t, 0);
 }

@@ -13,6 +13,7 @@
 #include "normalise/options.h"
 #include "normalise/root.h"
 
+struct rate;
 struct report;
 struct statx;
 
@@ -20,6 +21,8 @@ struct statx;
 struct inode_task {
     const struct options *options;
     struct report *report;
+    struct rate *rate;        /* of changes */
+    const _Atomic bool *stop; /* it is to end: no more are begun */
 };
 
 /* Whether this is the uid's, or the gid's. */

@@ -21,6 +21,7 @@ enum {
     OPTION_MAP,
     OPTION_MAX_EXCEPTIONS,
     OPTION_PROOF,
+    OPTION_RATE,
     OPTION_THREADS,
     OPTION_VERSION,
     OPTION_HELP,
@@ -36,6 +37,7 @@ static const struct option table[] = {
     {"map", required_argument, NULL, OPTION_MAP},
     {"max-exceptions", required_argument, NULL, OPTION_MAX_EXCEPTIONS},
     {"proof", required_argument, NULL, OPTION_PROOF},
+    {"rate", required_argument, NULL, OPTION_RATE},
     {"threads", required_argument, NULL, OPTION_THREADS},
     {"version", no_argument, NULL, OPTION_VERSION},
     {"help", no_argument, NULL, OPTION_HELP},
@@ -62,6 +64,7 @@ static void help(void)
         "  --proof LEVEL        the least that is good enough: double-collect (default), "
         "inode-scan,\n"
         "                       quota\n"
+        "  --rate N             change at most so many files a second\n"
         "  --threads N          at once (default: one for each processor, at most 8)\n"
         "  --version            print the version\n"
         "  --help               print this\n",
@@ -132,6 +135,17 @@ static int threads_parse(const char *text, unsigned *ret, struct err *err)
     return 0;
 }
 
+static int rate_parse(const char *text, uint32_t *ret, struct err *err)
+{
+    int r = text_parse_u32(text, ret, err);
+
+    if (r < 0)
+        return err_prefix(err, -EINVAL, "--rate");
+    if (*ret < 1 || *ret > OPTIONS_RATE_MAX)
+        return err_set(err, -EINVAL, "--rate: 1 to %d", OPTIONS_RATE_MAX);
+    return 0;
+}
+
 static unsigned threads_default(void)
 {
     cpu_set_t set;
@@ -173,6 +187,8 @@ static int take(int option, struct options *o, struct given *given, struct err *
                    : 0;
     case OPTION_PROOF:
         return proof_parse(optarg, &o->least, err);
+    case OPTION_RATE:
+        return rate_parse(optarg, &o->rate, err);
     case OPTION_THREADS:
         return threads_parse(optarg, &o->threads, err);
     default:

@@ -24,6 +24,7 @@ enum proof {
 };
 
 #define OPTIONS_THREADS_MAX 64
+#define OPTIONS_RATE_MAX    1000000
 
 struct options {
     struct ids ids;
@@ -32,6 +33,7 @@ struct options {
     const char *map; /* the uid map, which says what the pools are */
     enum proof least;
     unsigned threads;
+    uint32_t rate; /* changes a second; 0 = no limit */
     uint64_t max_exceptions;
     bool json, dry_run, allow_overlay;
     bool acl_owned; /* access lists of the files that are changed alone, not of everybody's */

@@ -217,6 +217,7 @@ static void start_record(struct report *report)
     json_set_string(record, "acl", o->acl_owned ? "owned" : "all");
     json_set_string(record, "least_proof", proof_name(o->least));
     json_set_u64(record, "threads", o->threads);
+    json_set(record, "rate", o->rate ? json_new_u64(o->rate) : json_new_null());
     json_set_u64(record, "roots", report->n_roots);
     record_write(report, record);
 }

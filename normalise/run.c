@@ -12,6 +12,7 @@
 #include "common/clock.h"
 #include "common/mem.h"
 #include "normalise/change.h"
+#include "normalise/rate.h"
 #include "normalise/verify.h"
 
 #define ROUNDS_MAX 5
@@ -26,6 +27,7 @@ struct state {
     size_t n_roots;
     struct report *report;
     struct verify verify; /* its task is that of the changes, too */
+    struct rate rate;
     int signals, done;
     _Atomic bool stop;
 };
@@ -221,8 +223,8 @@ int run(const struct options *options, struct root *roots, size_t n_roots, struc
         .roots = roots,
         .n_roots = n_roots,
         .report = report,
-        .verify.task = {options, report},
     };
+    int r;
 
     signals_ours(&set);
     signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -230,5 +232,9 @@ int run(const struct options *options, struct root *roots, size_t n_roots, struc
         return -errno;
     s.done = done;
     s.signals = signals;
-    return rounds(&s, ret);
+    s.verify.task = (struct inode_task){options, report, &s.rate, &s.stop};
+    rate_init(&s.rate, options->rate);
+    r = rounds(&s, ret);
+    rate_done(&s.rate);
+    return r;
 }

@@ -484,6 +484,22 @@ class Ends(trees.TreeTest):
             done = run("--proof", level, top)
             self.assertEqual((done.code, done.end["verdict"], done.end["proof"]), (3, "unproven", "double-collect"), done)
 
+    def test_rate(self):
+        top, n = self.job(20)
+        done = run("--rate", "100", "--threads", "4", top)
+        self.assert_clean(done)
+        self.assertEqual(done.end["changed"], n)
+        self.assertGreaterEqual(done.end["ms"], (n - 1) * 10)
+
+    def test_rate_holds_up_no_end(self):
+        """What waits for its turn is left."""
+        top, n = self.job(20)
+        process, _ = self.held("--rate", "1", top)
+        os.kill(process.pid, signal.SIGTERM)
+        done = trees.finish(process)
+        self.assertEqual(done.code, 3, done)
+        self.assertLess(done.end["changed"], n)
+
     def test_exceptions_are_capped(self):
         top, n = self.job(10)
         done = run("--dry-run", "--max-exceptions", "3", top)

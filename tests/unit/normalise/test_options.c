@@ -66,9 +66,12 @@ static void options_others_are_taken(void **state)
     assert_int_equal(o.threads, 64);
     assert_int_equal(o.least, PROOF_QUOTA);
     assert_int_equal(
-        parse("--from 7 --to 8 --allow-overlay --max-exceptions 0 --map /m -- --a", &o, NULL), 0);
+        parse("--from 7 --to 8 --allow-overlay --rate 5 --max-exceptions 0 --map /m -- --a", &o,
+              NULL),
+        0);
     assert_true(o.allow_overlay);
     assert_int_equal(o.max_exceptions, 0);
+    assert_int_equal(o.rate, 5);
     assert_string_equal(o.map, "/m");
     assert_string_equal(o.paths[0], "--a");
 }
@@ -98,6 +101,8 @@ static void options_wrong_ones_are_refused_with_a_word_on_what_is_wrong(void **s
         {"--from 77777777777777777777777777777777777777 --to 8 /a", "--from"},
         {"--from 7 --to 8 --threads 0 /a", "--threads"},
         {"--from 7 --to 8 --threads 65 /a", "--threads"},
+        {"--from 7 --to 8 --rate 0 /a", "--rate"},
+        {"--from 7 --to 8 --rate 1000001 /a", "--rate"},
         {"--from 7 --to 8 --proof walk /a", "--proof"},
         {"--from 7 --to 8 --proof none /a", "--proof"},
         {"--from 7 --to 8 --acl some /a", "--acl"},
