@@ -34,7 +34,7 @@ static int may_begin(const struct options *options, struct err *err)
 
     if (r == 0)
         r = refuse_pools(options->map, &options->ids, err);
-    return r < 0 ? r : privilege_check(err);
+    return r < 0 ? r : privilege_check(options_scan(options), err);
 }
 
 static int code_of(const struct verdict_info *info)
@@ -57,7 +57,7 @@ static int carry_out(const struct options *options, struct root *roots, struct r
     int r = run_signals();
 
     if (r == 0)
-        r = privilege_drop();
+        r = privilege_drop(options_scan(options));
     if (r < 0)
         return complain(CODE_FAILED, err_text(r));
     report_start(report);

@@ -48,4 +48,10 @@ int options_parse(int argc, char **argv, struct options *ret, struct err *err);
 
 const char *proof_name(enum proof proof);
 
+/* Whether file systems' own lists of inodes are to be looked at: they tell of all files there, not of the paths alone. */
+static inline bool options_scan(const struct options *options)
+{
+    return options->least == PROOF_INODE_SCAN;
+}
+
 #endif

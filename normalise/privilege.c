@@ -18,6 +18,8 @@ static const struct {
     {CAP_FOWNER, "CAP_FOWNER"},                   /* mode and access list of others' files */
     {CAP_FSETID,
      "CAP_FSETID"}, /* so that a change of an access list leaves a folder's set-gid bit */
+    {CAP_SYS_ADMIN,
+     "CAP_SYS_ADMIN"}, /* a file system's list of inodes: the last, which not all need */
 };
 
 struct caps {
@@ -25,31 +27,36 @@ struct caps {
     struct __user_cap_data_struct data[2];
 };
 
-static uint32_t bits_needed(void)
+static size_t n_needed(bool scan)
+{
+    return ARRAY_LEN(needed) - !scan;
+}
+
+static uint32_t bits_needed(bool scan)
 {
     uint32_t bits = 0;
 
-    for (size_t i = 0; i < ARRAY_LEN(needed); i++)
+    for (size_t i = 0; i < n_needed(scan); i++)
         bits |= UINT32_C(1) << needed[i].cap; /* all are among the first 32 */
     return bits;
 }
 
-int privilege_check(struct err *err)
+int privilege_check(bool scan, struct err *err)
 {
     struct caps caps = {.head = {.version = _LINUX_CAPABILITY_VERSION_3}};
 
     if (syscall(SYS_capget, &caps.head, caps.data) < 0)
         return err_set(err, -errno, "capabilities can not be read: %s", err_text(errno));
-    for (size_t i = 0; i < ARRAY_LEN(needed); i++)
+    for (size_t i = 0; i < n_needed(scan); i++)
         if (!(caps.data[0].effective & UINT32_C(1) << needed[i].cap))
             return err_set(err, -EPERM, "%s is missing: run it as root", needed[i].name);
     return 0;
 }
 
-int privilege_drop(void)
+int privilege_drop(bool scan)
 {
     struct caps caps = {.head = {.version = _LINUX_CAPABILITY_VERSION_3}};
-    uint32_t bits = bits_needed();
+    uint32_t bits = bits_needed(scan);
 
     /* Fails behind the last one that there is, and without CAP_SETPCAP, when nothing can be gained anyhow: no program is begun
      * from here, and none could gain by it. */

@@ -42,8 +42,12 @@ static const char *const classes[N_EXCEPTIONS] = {
 
 static const char *const verdicts[] = {"clean", "dirty", "blocked", "unproven"};
 
-/* What the proofs that there are do not see. */
-static const char blind[] = "files moved out of the paths, and open ones without a name";
+/* What a proof does not see. */
+static const char *blind_to(enum proof proof)
+{
+    return proof >= PROOF_INODE_SCAN ? "files on other file systems"
+                                     : "files moved out of the paths, and open ones without a name";
+}
 
 static void id_make(char ret[static 33])
 {
@@ -282,7 +286,8 @@ static void exception_record(struct report *report, const struct exception_info 
     struct json *record = record_new("exception");
 
     json_set_string(record, "class", classes[info->class]);
-    set_path(record, buf_str(path), path->len);
+    if (info->root)
+        set_path(record, buf_str(path), path->len);
     if (info->op)
         json_set_string(record, "op", info->op);
     if (info->error)
@@ -302,7 +307,11 @@ static void exception_line(struct report *report, const struct exception_info *i
 
     line_begin(report);
     buf_addf(&line, "%s: ", classes[info->class]);
-    buf_add_escaped(&line, buf_str(path), path->len);
+    if (info->root)
+        buf_add_escaped(&line, buf_str(path), path->len);
+    else
+        buf_addf(&line, "inode %" PRIu64 " of device %u:%u", info->ino, info->dev_major,
+                 info->dev_minor);
     if (info->error)
         buf_addf(&line, " (%s: %s)", info->op, err_text(info->error));
     if (puts(buf_str(&line)) < 0 && report->error == 0)
@@ -321,7 +330,8 @@ void report_exception(struct report *report, const struct exception_info *info)
         return;
     }
     report->n_told++;
-    path_of(info->root, info->dir_fd, info->name, &path);
+    if (info->root)
+        path_of(info->root, info->dir_fd, info->name, &path);
     if (report->json)
         exception_record(report, info, &path);
     else
@@ -349,7 +359,7 @@ static void end_records(struct report *report, const struct verdict_info *info)
     json_set_string(record, "verdict", verdicts[info->verdict]);
     json_set_string(record, "reason", info->reason);
     json_set_string(record, "proof", proof_name(info->proof));
-    json_set_string(record, "blind_to", blind);
+    json_set_string(record, "blind_to", blind_to(info->proof));
     json_set_u64(record, "rounds", info->rounds);
     json_set_i64(record, "ms", info->took_ms);
     json_set(record, "estimate_ms",
@@ -376,7 +386,7 @@ static void end_lines(struct report *report, const struct verdict_info *info)
                  info->took_ms % 1000);
     if (info->estimate_ms >= 0)
         (void)printf("a run would take about %" PRId64 " s\n", (info->estimate_ms + 999) / 1000);
-    (void)printf("no walk sees %s\n", blind);
+    (void)printf("not seen by this: %s\n", blind_to(info->proof));
     if (fflush(stdout) != 0 && report->error == 0)
         report->error = -errno;
 }

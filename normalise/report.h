@@ -26,11 +26,11 @@ enum exception {
 
 struct exception_info {
     enum exception class;
-    int error;      /* negative errno; 0 = none */
-    const char *op; /* what was tried */
-    const struct root *root;
-    int dir_fd;       /* where name is; -1 = somewhere in the root */
-    const char *name; /* "" = the folder itself */
+    int error;               /* negative errno; 0 = none */
+    const char *op;          /* what was tried */
+    const struct root *root; /* NULL = it has no path that is known, but an inode number */
+    int dir_fd;              /* where name is; -1 = somewhere in the root */
+    const char *name;        /* "" = the folder itself */
     uint32_t dev_major, dev_minor;
     uint64_t ino; /* 0 = not known */
 };

@@ -13,6 +13,7 @@
 #include "common/mem.h"
 #include "normalise/change.h"
 #include "normalise/rate.h"
+#include "normalise/scan.h"
 #include "normalise/verify.h"
 
 #define ROUNDS_MAX 5
@@ -29,6 +30,7 @@ struct state {
     struct verify verify; /* its task is that of the changes, too */
     struct rate rate;
     int signals, done;
+    bool scanned; /* the lists of inodes of all, and nothing is on them */
     _Atomic bool stop;
 };
 
@@ -135,6 +137,53 @@ static void proof_forget(struct state *s)
 
 enum { AGAIN = 1 };
 
+struct scan_arg {
+    const struct state *s;
+    struct root *root;
+};
+
+static void scan_found(void *arg, uint64_t ino, uint32_t links)
+{
+    const struct scan_arg *a = arg;
+    const struct exception_info info = {
+        .class = EXCEPTION_LEFT,
+        .dir_fd = -1,
+        .name = "",
+        .dev_major = a->root->dev_major,
+        .dev_minor = a->root->dev_minor,
+        .ino = ino,
+    };
+
+    (void)links;
+    a->root->tally.left++;
+    report_exception(a->s->report, &info);
+}
+
+static bool is_scanned(const struct state *s, size_t i)
+{
+    for (size_t k = 0; k < i; k++)
+        if (s->roots[k].dev_major == s->roots[i].dev_major &&
+            s->roots[k].dev_minor == s->roots[i].dev_minor)
+            return true;
+    return false;
+}
+
+/* Each file system's own list, once. 0; -errno. */
+static int scan_all(struct state *s)
+{
+    int r = 0;
+
+    s->scanned = false;
+    report_phase(s->report, "scan");
+    for (size_t i = 0; i < s->n_roots && r == 0; i++) {
+        struct scan_arg arg = {s, &s->roots[i]};
+        if (!is_scanned(s, i))
+            r = scan_inodes(s->roots[i].fd, &s->options->ids, &s->stop, scan_found, &arg);
+    }
+    s->scanned = r == 0;
+    return r == -ECANCELED ? 0 : r < 0 ? r : 0;
+}
+
 /* 0; AGAIN another round may show more; -errno. */
 static int round_do(struct state *s)
 {
@@ -159,7 +208,9 @@ static int round_do(struct state *s)
     sums = sums_of(s);
     if (r < 0 || s->stop || sums.unknown)
         return r;
-    return sums.moved || !verify_is_same(&s->verify) ? AGAIN : 0;
+    if (sums.moved || !verify_is_same(&s->verify))
+        return AGAIN;
+    return options_scan(s->options) ? scan_all(s) : 0;
 }
 
 /* Why it is not clean; NULL: it is. */
@@ -179,13 +230,14 @@ static const char *judge(const struct state *s, bool settled, struct verdict_inf
         info->verdict = VERDICT_DIRTY;
         return s->options->dry_run ? "there is something to be changed"
                : sums.unknown      ? "something failed, and is left"
+               : s->scanned        ? "the file system has more of it than is in the paths"
                                    : "something of it came up again and again";
     }
     if (sums.unknown)
         return "something could not be looked at";
     if (!settled)
         return "folders change all the time";
-    info->proof = PROOF_DOUBLE_COLLECT;
+    info->proof = s->scanned ? PROOF_INODE_SCAN : PROOF_DOUBLE_COLLECT;
     if (info->proof < s->options->least)
         return "a better proof is asked for than there is for these paths";
     info->verdict = VERDICT_CLEAN;

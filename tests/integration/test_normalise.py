@@ -500,6 +500,31 @@ class Ends(trees.TreeTest):
         self.assertEqual(done.code, 3, done)
         self.assertLess(done.end["changed"], n)
 
+    def test_inode_scan(self):
+        """What is in no tree, or has no name, no walk finds; the file system does."""
+        fs = self.mount("xfs")
+        top = self.dir(fs + "/job")
+        hidden = self.file(fs + "/hidden")
+        open_one = os.open(fs, os.O_TMPFILE | os.O_RDWR)
+        try:
+            os.fchown(open_one, OTHER, GID)
+            for i in range(1200):  # more than one page of the list
+                os.mknod("%s/%d" % (fs, i))
+            done = run(top)
+            self.assert_clean(done)
+            self.assertIn("open ones", done.end["blind_to"])
+            done = run("--proof", "inode-scan", top)
+            self.assertEqual((done.code, done.end["verdict"], done.end["left"]), (1, "dirty", 2), done)
+            self.assertFalse(any("path" in e for e in done.of("exception")))
+            self.assertEqual({e["ino"] for e in done.of("exception")}, {os.stat(hidden).st_ino, os.fstat(open_one).st_ino})
+        finally:
+            os.close(open_one)
+        os.chown(hidden, TO, TO_GID)
+        done = run("--proof", "inode-scan", top, self.dir(fs + "/job2"))
+        self.assertEqual((done.code, done.end["verdict"], done.end["proof"]), (0, "clean", "inode-scan"), done)
+        self.assertEqual(run("--proof", "inode-scan", top, self.dir(os.path.join(self.shared("tmpfs"), "job"))).code, 3)
+        self.assertEqual(run("--proof", "quota", top).code, 3)
+
     def test_exceptions_are_capped(self):
         top, n = self.job(10)
         done = run("--dry-run", "--max-exceptions", "3", top)
