@@ -22,6 +22,8 @@ enum collide_kind {
     /* uids[0].uid..uids[1].uid: every entry that can be listed, id maps, login.defs */
     COLLIDE_RANGE = 2,
     COLLIDE_RANGE_FILES = 3, /* the same without services that may take long */
+    /* the name of whose account uids[0].uid is, as getpwuid has it: the detail of the one answer; none = nobody's */
+    COLLIDE_NAME = 4,
 };
 
 /* A packet each way, in the machine's form. */

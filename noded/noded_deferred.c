@@ -24,6 +24,7 @@
 
 #define METHOD   "/xce.v1.LocalService/Release"
 #define AGAIN_MS 5000
+#define ASK_MS   6000
 
 /* A call that waits until what it asks is on disk. */
 struct handing {
@@ -31,8 +32,14 @@ struct handing {
     struct grpc_call *call;
     Xce__V1__DeferRequest *request; /* in the arena */
     struct pb_arena arena;
-    uint32_t uid, epoch; /* it waits for this one; 0 = not yet */
+    uint32_t uid, epoch;   /* it waits for this one; 0 = not yet */
+    struct asking *asking; /* who it is */
     LIST_ENTRY(handing) link;
+};
+
+/* A question to the name services outlives the call that it is for. */
+struct asking {
+    struct handing *h; /* NULL: that has ended */
 };
 
 struct deferral {
@@ -201,12 +208,18 @@ static bool name_is_of(const struct noded *n, const Xce__V1__DeferRequest *reque
             epoch == held->epoch);
 }
 
-/* Root of this machine can end here what it likes, and a member's word ends the lease anyway; the holder may release it; so may
- * who runs under it, which is the holder's job. */
-static bool may_release(const struct grpc_peer *peer, const struct state_held *held)
+/* Root of this machine can end here what it likes, and a member's word ends the lease anyway; so may who runs under it, which is
+ * the holder's job. */
+static bool may_always(const struct grpc_peer *peer, const struct state_held *held)
 {
-    return peer->local &&
-           (peer->uid == 0 || peer->uid == held->uid || (held->owned && peer->uid == held->owner));
+    return peer->local && (peer->uid == 0 || peer->uid == held->uid);
+}
+
+/* Whether it is the holder's number. Whether it is he his name says, too: another machine's alice would be ours
+ * (docs/decisions/0007); one without a name is known by the number. */
+static bool may_be_holder(const struct grpc_peer *peer, const struct state_held *held)
+{
+    return peer->local && held->owned && peer->uid == held->owner;
 }
 
 static void take(struct handing *h, const struct state_held *held, const struct grpc_peer *peer)
@@ -241,6 +254,60 @@ static void take(struct handing *h, const struct state_held *held, const struct 
     noded_touch(h->n);
 }
 
+static bool held_here(const struct handing *h, struct state_held *ret)
+{
+    return state_held(h->n->state, uid_meant(h->n, h->request), ret) && ret->member &&
+           name_is_of(h->n, h->request, ret);
+}
+
+static void refuse(struct handing *h)
+{
+    grpc_call_finish(h->call, GRPC_NOT_FOUND,
+                     "no such lease is here, or it is not known to be yours");
+}
+
+static void allow(struct handing *h, const struct state_held *held)
+{
+    if (held->live)
+        take(h, held, grpc_call_peer(h->call));
+    else
+        answer(h, held);
+}
+
+/* It has taken a while: the lease may be another one by now. */
+static void named(int r, const struct collide_answer *answer, void *arg)
+{
+    auto_free struct asking *asking = arg;
+    struct handing *h = asking->h;
+    struct state_held held;
+
+    if (!h)
+        return;
+    h->asking = NULL;
+    if (r < 0)
+        grpc_call_finish(h->call, GRPC_UNAVAILABLE,
+                         "the name services of this machine do not say who you are");
+    else if (held_here(h, &held) && may_be_holder(grpc_call_peer(h->call), &held) && answer->n &&
+             state_name_digest(answer->found[0].detail) == held.owner_name)
+        allow(h, &held);
+    else
+        refuse(h);
+}
+
+static void name_ask(struct handing *h)
+{
+    struct collide_question q = {.kind = COLLIDE_NAME, .n = 1};
+
+    if (!h->n->accounts) {
+        grpc_call_finish(h->call, GRPC_UNAVAILABLE, "noded is ending");
+        return;
+    }
+    q.uids[0].uid = grpc_call_peer(h->call)->uid;
+    h->asking = mem_must_calloc(1, sizeof(*h->asking));
+    h->asking->h = h;
+    accounts_ask(h->n->accounts, &q, ASK_MS, named, h->asking);
+}
+
 static void on_half_closed(struct grpc_call *call, void *arg)
 {
     struct handing *h = arg;
@@ -256,16 +323,14 @@ static void on_half_closed(struct grpc_call *call, void *arg)
                          "a uid, a lease or a name, and a request.id of 16 to 64 bytes are needed");
         return;
     }
-    if (!state_held(h->n->state, uid_meant(h->n, request), &held) || !held.member ||
-        !name_is_of(h->n, request, &held) || !may_release(peer, &held)) {
-        grpc_call_finish(call, GRPC_NOT_FOUND,
-                         "no such lease is here, or it is not known to be yours");
-        return;
-    }
-    if (held.live)
-        take(h, &held, peer);
+    if (!held_here(h, &held))
+        refuse(h);
+    else if (may_always(peer, &held) || (may_be_holder(peer, &held) && !held.owner_name))
+        allow(h, &held);
+    else if (may_be_holder(peer, &held))
+        name_ask(h);
     else
-        answer(h, &held);
+        refuse(h);
 }
 
 static void on_message(struct grpc_call *call, const uint8_t *data, size_t len, void *arg)
@@ -285,6 +350,8 @@ static void on_end(struct grpc_call *call, void *arg)
     struct handing *h = arg;
 
     LIST_REMOVE(h, link);
+    if (h->asking)
+        h->asking->h = NULL;
     pb_arena_done(&h->arena);
     free(h);
 }

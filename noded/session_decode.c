@@ -45,6 +45,7 @@ static int lease_decode(const Xce__V1__Lease *lease, const char *node, struct st
         .epoch = lease->epoch,
         .phase = (enum state_phase)lease->state,
         .owner = lease->owner ? lease->owner->uid : STATE_NO_OWNER,
+        .owner_name = lease->owner ? state_name_digest(lease->owner->name) : 0,
         .home = lease->home,
         .shell = lease->shell,
         .gids = lease->gids,

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/digest.h"
 #include "common/mem.h"
 #include "noded/reason.h"
 #include "noded/state_inside.h"
@@ -88,6 +89,7 @@ static struct slot *slot_new(struct state *state, struct seen *seen,
     slot->uid = lease->uid;
     slot->epoch = lease->epoch;
     slot->owner = lease->owner;
+    slot->owner_name = lease->owner_name;
     slot->lease = lease->lease;
     slot->revision = lease->revision;
     slot->phase = lease->phase;
@@ -310,6 +312,7 @@ static void slot_update(struct state *state, struct seen *seen, const struct sta
         lease_index_put(&state->by_lease, &state->table, slot->lease, slot->uid);
     }
     slot->owner = lease->owner;
+    slot->owner_name = lease->owner_name;
     slot->phase = lease->phase;
     slot->member = lease->member;
     slot->admitted = slot->admitted && slot->member;
@@ -923,6 +926,18 @@ size_t state_n_epochs(const struct state *state)
     return state->table.n;
 }
 
+uint64_t state_name_digest(const char *name)
+{
+    uint8_t digest[DIGEST_LEN];
+    uint64_t ret;
+
+    if (!*name)
+        return 0;
+    digest_bytes(name, strlen(name), digest);
+    memcpy(&ret, digest, sizeof(ret));
+    return ret ? ret : 1;
+}
+
 bool state_held(const struct state *state, uint32_t uid, struct state_held *ret)
 {
     const struct seen *seen = table_find(&state->table, uid);
@@ -938,6 +953,7 @@ bool state_held(const struct state *state, uint32_t uid, struct state_held *ret)
         .live = phase_live(slot->phase),
         .owned = slot->owner != STATE_NO_OWNER,
         .owner = slot->owner,
+        .owner_name = slot->owner_name,
     };
     return true;
 }

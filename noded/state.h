@@ -64,6 +64,7 @@ struct state_lease {
     bool released;          /* and was let go */
     enum state_proof proof; /* of this node, as leased has it */
     uint32_t owner;         /* uid; STATE_NO_OWNER = not known */
+    uint64_t owner_name;    /* state_name_digest */
     const char *gecos, *home, *shell;
     const uint32_t *gids;
     uint32_t n_gids;
@@ -215,6 +216,7 @@ struct state_held {
     bool member, live; /* granted or active, as leased was heard to say */
     bool owned;        /* owner is known */
     uint32_t owner;    /* uid */
+    uint64_t owner_name;
 };
 
 /* The lease that has the uid, as far as it is known here. false = none. */
@@ -222,6 +224,9 @@ bool state_held(const struct state *state, uint32_t uid, struct state_held *ret)
 /* The uid of that lease; 0 = not known here. It does not matter how many there are: anybody of this
  * machine may ask. */
 uint32_t state_uid_of(const struct state *state, uint64_t lease);
+
+/* What is kept of an owner's name, to be compared: 0 for "". */
+uint64_t state_name_digest(const char *name);
 
 struct state_counts {
     size_t leases, here, ended, named, retired, dirty;

@@ -28,6 +28,7 @@ struct waiting_lease {
 struct slot {
     uint64_t lease, revision;
     uint32_t uid, epoch, owner;
+    uint64_t owner_name; /* its digest */
     int64_t said_ms, retry_ms;
     char *detail; /* of refused or reason; NULL */
     struct waiting_lease *waiting;

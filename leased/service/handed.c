@@ -22,7 +22,8 @@ static bool has_member(const struct fsm_lease *lease, const char *node)
     return false;
 }
 
-/* A member's word ends a lease anyway; so root there may release it, and who holds it, and who runs under it. */
+/* A member's word ends a lease anyway; so root there may release it, and who holds it, and who runs under it. Whether who has the
+ * holder's number has his name as well, noded has asked its machine. */
 static bool may_release(const struct fsm_lease *lease, const char *node, uint32_t caller)
 {
     return has_member(lease, node) &&

@@ -95,10 +95,15 @@ class DeferredTest(test_noded.NodedTest):
         return json.loads(done.stdout)["history"][0]["cause"]
 
     def test_release_is_of_who_may(self):
-        self.begin()
+        passwd = self.passwd_with("h", HOLDER)
+        self.start_with_passwd(passwd)
+        self.client.create_pool(first=FIRST, count=test_noded.COUNT, cooldown_ms=1000, ready_timeout_ms=8000)
+        self.ready()
         holder = self.client.m["lease"].OwnerSpec(name=b"h", uid=HOLDER, gid=HOLDER)
-        lease, other = self.acquire(owner=holder), self.acquire(owner=holder)
+        namesake = self.client.m["lease"].OwnerSpec(name=b"g", uid=HOLDER, gid=HOLDER)
+        lease, other, third = (self.acquire(owner=owner) for owner in (holder, holder, namesake))
         self.away()
+        self.defer(third.uid, uid=HOLDER, code=3)  # the number is the same, the person is not
         self.defer(lease.uid, uid=HOLDER + 1, code=3)
         self.defer(lease.uid, uid=other.uid, code=3)
         self.defer(FIRST + 60, code=3)
@@ -112,6 +117,7 @@ class DeferredTest(test_noded.NodedTest):
         self.back()
         self.free(lease)
         self.free(other)
+        self.assertEqual(self.lease(third).state, self.m["lease"].LEASE_STATE_ACTIVE)
 
     def test_release_is_passed_on_at_once_where_leased_is_there(self):
         self.begin()
