@@ -256,7 +256,7 @@ class Shapes(trees.TreeTest):
 
     def test_deep(self):
         """By handles, and where there are none."""
-        for kind, n, handles in (("tmpfs", 2000, True), ("overlay", 500, False)):
+        for kind, n, handles in (("tmpfs", 2000, True), ("overlay", 200, False)):
             with self.subTest(fs=kind):
                 top = self.dir(os.path.join(self.shared(kind), "job"))
                 self.deep(top, n)
@@ -280,11 +280,11 @@ class Shapes(trees.TreeTest):
             self.assertEqual({e.stat().st_uid for e in entries}, {TO})
 
     def test_many_files(self):
-        self.wide(10000000 if trees.LONG else 40000, lambda path: os.mknod(path))
+        self.wide(1000000 if trees.LONG else 20000, lambda path: os.mknod(path))
 
     def test_many_folders(self):
         """More than are kept in mind at once."""
-        self.wide(1000000 if trees.LONG else 40000, os.mkdir)
+        self.wide(1000000 if trees.LONG else 20000, os.mkdir)
 
     def test_mounts(self):
         """What is mounted in the tree is no part of it, also on the same device; what lies under it is."""
