@@ -251,9 +251,11 @@ static int holders_act(struct sweep *sweep, struct holders *h, uids_act_fn act)
     for (size_t i = 0; i < h->n; i++)
         uids[i] = h->items[i].uid;
     r = h->n ? uids_act(sweep, uids, h->n, act, loose) : 0;
-    for (size_t i = 0; i < h->n; i++)
-        if (h->items[i].keys > (unsigned)loose[i])
-            h->items[kept++] = (struct holder){uids[i], h->items[i].keys - (unsigned)loose[i]};
+    for (size_t i = 0; i < h->n; i++) {
+        unsigned n_loose = loose[i] > 0 ? (unsigned)loose[i] : 0;
+        if (h->items[i].keys > n_loose)
+            h->items[kept++] = (struct holder){uids[i], h->items[i].keys - n_loose};
+    }
     h->n = kept;
     return r;
 }

@@ -19,11 +19,14 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/err.h"
+#include "common/mem.h"
 #include "noded/sweep/kinds.h"
 
 #ifdef SYS_setresuid32
@@ -174,6 +177,12 @@ static void helper_stop(struct helper *h)
     atomic_store(&helper_pid, 0);
 }
 
+static void result_set(int *results, size_t i, int r)
+{
+    if (results)
+        results[i] = r;
+}
+
 /* A child that has failed is no more: the uids after it have another. The first failure; 0 = none. */
 static int all_act(struct sweep *sweep, const uint32_t *uids, size_t n_uids, uids_act_fn act,
                    int *ret_results)
@@ -181,14 +190,17 @@ static int all_act(struct sweep *sweep, const uint32_t *uids, size_t n_uids, uid
     struct helper helper = {.fd = -1};
     int failed = 0, n_failed = 0;
 
-    for (size_t i = 0; n_failed < FAILED_MAX && i < n_uids; i++) {
+    for (size_t i = 0; i < n_uids; i++) {
+        if (n_failed == FAILED_MAX) {
+            result_set(ret_results, i, -ECANCELED);
+            continue;
+        }
         if (!take_in_hand(sweep, uids[i]))
             continue;
         int r = helper.fd < 0 ? helper_start(&helper, act) : 0;
         if (r >= 0)
             r = helper_ask(&helper, uids[i]);
-        if (r >= 0 && ret_results)
-            ret_results[i] = r;
+        result_set(ret_results, i, r);
         if (r >= 0)
             continue;
         helper_stop(&helper);
@@ -211,13 +223,24 @@ int uids_act(struct sweep *sweep, const uint32_t *uids, size_t n_uids, uids_act_
     return r;
 }
 
+/* Who has a uid can stop or kill the child that bears it: that is of this uid alone. */
 void sweep_uids(struct sweep *sweep)
 {
-    int r;
+    static const char what[] = "to end all of a uid";
+    auto_free int *results = calloc(sweep->n_uids + 1, sizeof(*results));
 
     if (!sweep->remove || sweep->n_uids == 0)
         return;
-    r = uids_act(sweep, sweep->uids, sweep->n_uids, end_all, NULL);
-    if (r < 0)
-        sweep_failed(sweep, "to end all of a uid", r);
+    if (!results) {
+        sweep_failed(sweep, what, -ENOMEM);
+        return;
+    }
+    (void)uids_act(sweep, sweep->uids, sweep->n_uids, end_all, results);
+    for (size_t i = 0; i < sweep->n_uids; i++) {
+        if (results[i] == -ECANCELED)
+            sweep_failed(sweep, what, results[i]);
+        else if (results[i] < 0)
+            sweep_found(sweep, sweep->uids[i], REASON_SCAN_FAILED, "%s: %s", what,
+                        err_text(results[i]));
+    }
 }

@@ -14,8 +14,9 @@ struct sweep;
 typedef int (*uids_act_fn)(void);
 
 /* Do that as each of the uids that is still wanted; group 0, no capabilities, an empty session keyring. After a failure it goes on
- * with the next, but after eight no more. One caller at a time, the others wait. ret_results (may be NULL): what it gave for each
- * of them, as it was for one that is not wanted or where it failed. 0; -errno of the first failure. */
+ * with the next, but after eight no more. One caller at a time, the others wait. ret_results (may be NULL): what it gave for each of them, as it was
+ * for one that is not wanted; -errno where it failed, -ECANCELED where it was not tried any more. 0; -errno of the first
+ * failure. */
 int uids_act(struct sweep *sweep, const uint32_t *uids, size_t n_uids, uids_act_fn act,
              int *ret_results);
 

@@ -500,7 +500,7 @@ static void uids_after_one_whose_child_has_died_are_asked(void **state)
     counter_make();
     dies_as = f->uids[0];
     assert_true(uids_act(&f->sweep, f->uids, 2, act_or_die, results) < 0);
-    assert_int_equal(results[0], 0);
+    assert_true(results[0] < 0);
     assert_int_equal(results[1], 7);
     (void)munmap((void *)n_asked, sizeof(*n_asked));
 }

@@ -486,6 +486,32 @@ static void proc_that_stops_whoever_has_its_uid_ends(void **state)
     assert_int_equal(fixture_reap(pid), SIGKILL);
 }
 
+static bool any_has(uint32_t id, void *arg)
+{
+    const struct fixture *f = arg;
+
+    return id == f->uids[0] || id == UINT32_MAX;
+}
+
+/* It stops or kills who comes to end it: the others of the same sweep are as clean as they are. */
+static void proc_one_that_can_not_be_ended_at_a_blow_keeps_its_own_uid_alone(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    pid_t pid = fixture_plant(become_all, f->uids[0]);
+    const uint32_t uids[] = {UINT32_MAX, f->uids[0]}; /* that one nobody becomes */
+    const struct sweep_finding *finding;
+
+    f->sweep.uids = uids;
+    f->sweep.n_uids = 2;
+    f->sweep.ids = (struct sweep_ids){f->uids[0], UINT32_MAX, any_has, f};
+    sweep_it(f);
+    fixture_assert_clean(f);
+    assert_int_equal(fixture_reap(pid), SIGKILL);
+    finding = sweep_verdict(&f->sweep, UINT32_MAX);
+    assert_non_null(finding);
+    assert_int_equal(finding->reason, REASON_SCAN_FAILED);
+}
+
 static void proc_zombie_does_not_count(void **state)
 {
     struct fixture *f = fixture_get(state);
@@ -801,6 +827,7 @@ int main(void)
         SWEEP_TEST(proc_child_that_bears_the_uid_has_nothing_of_ours),
         SWEEP_TEST(proc_two_at_the_same_uid_do_not_meet),
         SWEEP_TEST(proc_that_stops_whoever_has_its_uid_ends),
+        SWEEP_TEST(proc_one_that_can_not_be_ended_at_a_blow_keeps_its_own_uid_alone),
         SWEEP_TEST(proc_zombie_does_not_count),
         SWEEP_TEST(proc_of_others_lives_on),
         SWEEP_TEST(proc_sanctioned_between_look_and_kill_lives_on),
