@@ -299,9 +299,17 @@ class Shapes(trees.TreeTest):
         subprocess.run(["mount", "-t", "tmpfs", "tmpfs", covered], check=True)
         over = self.file(covered + "/over")
         try:
+            # Without a mount of its own it does not see what lies under them, and goes into none of them.
+            done = run(top, prefix=("capsh", "--drop=cap_sys_admin", "--", "-c", 'exec "$0" "$@"'))
+            self.assert_clean(done)
+            self.assertEqual((done.of("root")[0]["own_mount"], done.of("root")[0]["mounts"]), (False, 2))
+            self.assert_is(top)
+            for path in (over, foreign, covered, bound):
+                self.assertEqual(os.lstat(path).st_uid, 0 if path == covered else UID, path)
+            os.chown(top, UID, GID)
             done = run(top)
             self.assert_clean(done)
-            self.assertEqual(done.of("root")[0]["mounts"], 2)
+            self.assertEqual((done.of("root")[0]["own_mount"], done.of("root")[0]["mounts"]), (True, 2))
             self.assertEqual(witness(foreign), before)
             self.assert_is(over, UID, GID)
         finally:
