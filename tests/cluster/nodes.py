@@ -10,7 +10,7 @@ class NodesCase(ReplicasCase):
 
     @classmethod
     def prepare(cls):
-        cls.cluster.leased_settings = 'Heartbeat = 500ms\nLostAfter = 5s\nGrace = 2s\n'
+        cls.cluster.leased_settings = 'Heartbeat = 500ms\nLostAfter = 10s\nGrace = 2s\n'
 
     def run(self, result=None):
         bad = len(result.failures) + len(result.errors)

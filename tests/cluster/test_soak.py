@@ -12,7 +12,7 @@ import oracle
 from leases import FIRST, Watcher
 from nodes import NodesCase
 
-LOST_S = 5  # LostAfter=
+LOST_S = 10  # LostAfter=
 # A process of a uid, and a file of it: says the pid, once it is that uid's.
 STRAY = '''install -o $1 -g $1 /dev/null $2
 setsid setpriv --reuid $1 --regid $1 --clear-groups sleep 1000 </dev/null >/dev/null 2>&1 &
