@@ -138,16 +138,18 @@ class Killed(Base):
             return db.execute("SELECT source, after_lease FROM gap").fetchone()
 
     def kill_at(self, at, fetcher, *killed):
-        """In the middle of its fetching, when it has this part of the past, they die; and come back. How far it was."""
+        """In the middle of its fetching, when it has this part of the past, they die; and come back. How far it was; None: a busy
+        machine came to look when it had all of it."""
         self.fetched(fetcher, at)
         for replica in killed:
             replica.kill()
         before = self.got_to(fetcher)
         for replica in killed:
             replica.start()
-        self.assertTrue(before and self.lacks(fetcher), "it had all of it before it was killed")
+        goes_on = self.lacks(fetcher)
+        self.assertTrue(before or not goes_on, "it lacks what it had")
         self.never_wrong(fetcher)
-        return before
+        return before if goes_on else None
 
     def goes_on(self, fetcher, before):
         """It does not begin anew with the same one, and has lost nothing."""
@@ -160,9 +162,12 @@ class Killed(Base):
         first = self.grown(N, POOL)
         self.truth(first)
         second, third = self.join("c2", first), self.join("c3", first)
-        for at in MOMENTS:
+        for n, at in enumerate(MOMENTS):
             before = self.kill_at(at, third, third)
             self.assertTrue(self.known(third, at), "what was fetched is gone")
+            if not before:
+                self.assertGreater(n, len(MOMENTS) / 2, "it had all of it before it was killed")
+                break
             self.goes_on(third, before)
         for replica in (second, third):
             self.whole(replica)
