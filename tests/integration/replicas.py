@@ -50,7 +50,7 @@ class Cluster(unittest.TestCase):
     """A test with replicas that it makes; they end with it."""
 
     config = ""  # lines more, of each replica
-    pool_range, pool_options = "2013265920-2013266943", ()
+    pool_range, pool_options = "2013265920-2013266943", ("--ready-timeout", "2m")
 
     def setUp(self):
         self.folder = tempfile.mkdtemp(prefix="xce-cluster.")

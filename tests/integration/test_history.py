@@ -16,6 +16,8 @@ import replicas
 
 
 class History(replicas.Cluster):
+    config = "ElectionTimeout = 5s\n"  # who leads goes on to, however busy the machine is
+
     @contextlib.contextmanager
     def unwritable(self, *at):
         """Another process holds the lock for writing: every write of leased fails, by SQLite itself."""
@@ -62,7 +64,7 @@ class History(replicas.Cluster):
     def complete(self, replica):
         """The history there has everything."""
         def whole():
-            reply = replica.client().lease.History(peer.messages()["lease"].HistoryRequest(uid=2013265920), timeout=5)
+            reply = replica.client().lease.History(peer.messages()["lease"].HistoryRequest(uid=2013265920), timeout=30)
             return reply.complete and not reply.note and reply.entries
         peer.until(whole, what="a complete history at " + replica.name)
 
@@ -84,7 +86,7 @@ class History(replicas.Cluster):
     def make_some(self, replica):
         """Something to write; what is granted meanwhile is not minded."""
         with contextlib.suppress(grpc.RpcError):
-            replica.client().acquire(job=b"some", timeout=5)
+            replica.client().acquire(job=b"some", timeout=30)
 
     def test_two_of_three_that_can_not_write_refuse_acquire_alone(self):
         self.form()
@@ -99,7 +101,7 @@ class History(replicas.Cluster):
             for asked in self.replicas:
                 self.told(asked, *[r.name for r in others])
             for asked in self.replicas:
-                code, message = peer.code_of(lambda: asked.client().acquire(timeout=5))
+                code, message = peer.code_of(lambda: asked.client().acquire(timeout=30))
                 self.assertEqual(code, "RESOURCE_EXHAUSTED")
                 for name in [r.name for r in others] + ["history.db"]:
                     self.assertIn(name, message)
@@ -124,7 +126,7 @@ class History(replicas.Cluster):
             with self.unwritable(second):
                 self.make_work(leader)
                 self.told(leader, first.name, second.name)
-                self.assertEqual(peer.code_of(lambda: leader.client().acquire(timeout=5))[0], "RESOURCE_EXHAUSTED")
+                self.assertEqual(peer.code_of(lambda: leader.client().acquire(timeout=30))[0], "RESOURCE_EXHAUSTED")
             self.told(leader, first.name)
             self.make_work(leader)
         self.complete(first)
@@ -144,7 +146,7 @@ class Refill(replicas.Cluster):
 
         def over():
             self.speak(replica)
-            return not replica.client().lease.List(peer.messages()["lease"].ListLeasesRequest(all=True), timeout=5).leases
+            return not replica.client().lease.List(peer.messages()["lease"].ListLeasesRequest(all=True), timeout=30).leases
 
         peer.until(over, what="leases to be free", seconds=20)
         return held
@@ -152,7 +154,7 @@ class Refill(replicas.Cluster):
     def grown(self):
         """The first of a cluster, which has been alone and has a past."""
         first = self.replica("c1", engine="sqlite").start()
-        first.client().create_pool(cooldown_ms=1000)
+        first.client().create_pool(cooldown_ms=1000, ready_timeout_ms=120000)
         past = self.live_and_die(first, 20)
         first.stop()
         first.set("Engine = sqlite", "Engine = raft")
@@ -168,7 +170,7 @@ class Refill(replicas.Cluster):
 
     def said(self, replica, uid, at=0):
         message = peer.messages()["lease"].HistoryRequest(uid=uid, at_ms=at, limit=1000, stale=True)
-        return replica.client().lease.History(message, timeout=5)
+        return replica.client().lease.History(message, timeout=30)
 
     def never_wrong(self, replica, past):
         """Each question is answered, or it is said that it can not be. Whether all were answered."""
