@@ -37,7 +37,7 @@ class Caller:
             ["setpriv", "--reuid", str(self.uid), "--regid", str(self.gid), "--clear-groups", "/usr/bin/python3", "-B",
              os.path.abspath(__file__), target], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
-    def begin(self, path, message=b"", kind="unary_unary", timeout=10, replies=0):
+    def begin(self, path, message=b"", kind="unary_unary", timeout=60, replies=0):
         """replies: a stream is cancelled after so many; 0 = not."""
         self.process.stdin.write(json.dumps({"path": path, "message": message.hex(), "kind": kind, "timeout": timeout,
                                              "replies": replies}) + "\n")
@@ -82,7 +82,7 @@ class TlsCaller:
                                            options=[("grpc.ssl_target_name_override", "localhost"),
                                                     ("grpc.use_local_subchannel_pool", 1)])
 
-    def call(self, path, message=b"", kind="unary_unary", timeout=10, replies=0):
+    def call(self, path, message=b"", kind="unary_unary", timeout=60, replies=0):
         return Answer(perform(self.channel, {"path": path, "message": message.hex(), "kind": kind, "timeout": timeout,
                                              "replies": replies}))
 

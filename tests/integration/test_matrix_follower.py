@@ -27,7 +27,7 @@ class FollowerTest(test_matrix.MatrixTest):
     @staticmethod
     def ctl(leased, *words):
         run = subprocess.run([LEASECTL, "--server", "unix:" + leased.socket, "--json", "cluster", *words], capture_output=True,
-                             text=True, timeout=60)
+                             text=True, timeout=240)
         return json.loads(run.stdout or "{}") if run.returncode == 0 else None
 
     @classmethod

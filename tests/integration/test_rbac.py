@@ -39,7 +39,7 @@ class RbacTest(unittest.TestCase):
     def node(self):
         node = peer.Node(self.client, "n1").wait(lambda n: n.welcome, what="welcome")
         self.addCleanup(node.close)
-        peer.until(lambda: self.client.node.List(self.client.m["node"].ListNodesRequest(), timeout=5).nodes[0].state == 1,
+        peer.until(lambda: self.client.node.List(self.client.m["node"].ListNodesRequest(), timeout=60).nodes[0].state == 1,
                    what="node ready")
 
     def rules(self, roles=(), bindings=((LOCAL, "*", "user"),)):
@@ -54,13 +54,13 @@ class RbacTest(unittest.TestCase):
         return rules
 
     def get(self):
-        return self.client.rbac.GetConfig(self.m.GetRulesRequest(), timeout=5)
+        return self.client.rbac.GetConfig(self.m.GetRulesRequest(), timeout=60)
 
     def update(self, rules, expected=None, client=None):
         if expected is None:
             expected = self.get().revision
         client = client or self.client
-        return client.rbac.UpdateConfig(client.request(self.m.UpdateRulesRequest(expected=expected, rules=rules)), timeout=5)
+        return client.rbac.UpdateConfig(client.request(self.m.UpdateRulesRequest(expected=expected, rules=rules)), timeout=60)
 
     def refused(self, *args, **more):
         return peer.code_of(lambda: self.update(*args, **more))
@@ -132,7 +132,7 @@ class RbacTest(unittest.TestCase):
 
     def watching(self, user):
         who = self.caller(user)
-        who.begin("/xce.v1.LeaseService/Watch", kind="unary_stream", timeout=30)
+        who.begin("/xce.v1.LeaseService/Watch", kind="unary_stream", timeout=60)
         event = self.client.m["lease"].WatchEvent.FromString(who.reply())
         self.assertEqual(event.WhichOneof("event"), "synced")
         return who
@@ -160,7 +160,7 @@ class RbacTest(unittest.TestCase):
         self.node()
         lease = self.client.acquire(job=b"before").leases[0]
         self.update(self.rules())
-        events = self.client.lease.Watch(self.client.m["lease"].WatchRequest(since=lease.revision), timeout=10)
+        events = self.client.lease.Watch(self.client.m["lease"].WatchRequest(since=lease.revision), timeout=60)
         self.addCleanup(events.cancel)
         self.assertEqual(next(events).WhichOneof("event"), "skipped_to")
         self.assertEqual(next(events).listed.lease, lease.lease)
@@ -181,7 +181,7 @@ class RbacTest(unittest.TestCase):
     # ---- check, roles ----
 
     def check(self, **question):
-        return self.client.rbac.Check(self.m.CheckRequest(**question), timeout=5)
+        return self.client.rbac.Check(self.m.CheckRequest(**question), timeout=60)
 
     def test_check_names_the_rule_that_decided(self):
         self.update(self.rules(roles=[("look", ("LeaseService/*", ALL))],
@@ -206,7 +206,7 @@ class RbacTest(unittest.TestCase):
         roles = self.m.ListRolesReply.FromString(daemon.call("/xce.v1.RbacService/ListRoles").replies[0]).roles
         self.assertEqual([(r.name, r.builtin, r.yours) for r in roles], [("user", True, True)])
         self.assertIn(b"LeaseService/Get", [r.method for r in roles[0].rights])
-        every = self.client.rbac.ListRoles(self.m.ListRolesRequest(), timeout=5).roles
+        every = self.client.rbac.ListRoles(self.m.ListRolesRequest(), timeout=60).roles
         self.assertEqual([r.name for r in every], ["admin", "operator", "scheduler", "user", "node"])
         self.assertEqual([r.name for r in every if r.yours], ["admin"])
         own = daemon.call("/xce.v1.RbacService/Check", self.m.CheckRequest(method=b"LeaseService/Get").SerializeToString())
@@ -222,7 +222,7 @@ class RbacTest(unittest.TestCase):
 
         def ctl(*words):
             run = subprocess.run(["setpriv", "--reuid=daemon", "--regid=daemon", "--clear-groups", LEASECTL, "--server",
-                                  "unix:" + self.leased.socket, *words], capture_output=True, text=True, timeout=30)
+                                  "unix:" + self.leased.socket, *words], capture_output=True, text=True, timeout=60)
             return run.returncode, run.stdout + run.stderr
 
         self.assertEqual(ctl("acquire", "--nodes", "n1", "--job", "mine")[0], 0)
@@ -352,7 +352,7 @@ class FileTest(unittest.TestCase):
     @staticmethod
     def check_config(leased):
         run = subprocess.run([os.path.join(peer.BUILD, "leased/leased"), "--config", leased.conf, "--check-config"],
-                             capture_output=True, text=True, timeout=30)
+                             capture_output=True, text=True, timeout=60)
         return run.returncode, run.stderr
 
     def test_a_seed_is_taken_once(self):
@@ -373,7 +373,7 @@ class FileTest(unittest.TestCase):
                                  ("[role admin]\n", 0o644, ":1: "), (RULES, 0o666, "others than its owner")):
             path = self.file(text, mode=mode)
             leased = self.leased("RbacSeed = " + path, wait=False)
-            self.assertEqual(leased.process.wait(20), 1, says)
+            self.assertEqual(leased.process.wait(120), 1, says)
             code, said = self.check_config(leased)
             self.assertEqual(code, 2, says)
             self.assertIn("leased.RbacSeed: " + path, said)
@@ -382,7 +382,7 @@ class FileTest(unittest.TestCase):
             self.assertIn(says, leased.said())
             self.assertFalse(leased.answers())
         leased = self.leased("RbacSeed = /nonexistent/rules", wait=False)
-        self.assertEqual(leased.process.wait(20), 1)
+        self.assertEqual(leased.process.wait(120), 1)
         self.assertIn("/nonexistent/rules", leased.said())
         self.assertEqual(self.check_config(leased)[0], 2)
         # Nothing of it is left: with a good seed the same folder comes up, and has it.
@@ -407,7 +407,7 @@ class AuditTest(unittest.TestCase):
         self.client.create_pool()
         self.node = peer.Node(self.client, "n1").wait(lambda n: n.welcome, what="welcome")
         self.addCleanup(self.node.close)
-        peer.until(lambda: self.client.node.List(self.m["node"].ListNodesRequest(), timeout=5).nodes[0].state == 1,
+        peer.until(lambda: self.client.node.List(self.m["node"].ListNodesRequest(), timeout=60).nodes[0].state == 1,
                    what="node ready")
 
     def lines(self, path=None):
@@ -422,7 +422,7 @@ class AuditTest(unittest.TestCase):
 
     def drain(self, reason=b"new disk", verb="Drain"):
         ask = self.client.request(self.m["node"].NodeVerbRequest(node=b"n1", reason=reason))
-        return getattr(self.client.node, verb)(ask, timeout=5)
+        return getattr(self.client.node, verb)(ask, timeout=60)
 
     def test_what_changes_something_is_written_down(self):
         self.start()
@@ -441,7 +441,7 @@ class AuditTest(unittest.TestCase):
         m = self.m["pool"]
         for reason, code in ((b"", "INVALID_ARGUMENT"), (b"bob has left", "NOT_FOUND")):
             ask = self.client.request(m.UnblockRequest(name=b"main", uid=lease.uid, reason=reason))
-            self.assertEqual(peer.code_of(lambda: self.client.pool.Unblock(ask, timeout=5))[0], code)
+            self.assertEqual(peer.code_of(lambda: self.client.pool.Unblock(ask, timeout=60))[0], code)
         line = self.wait_for(method="PoolService/Unblock", outcome="NOT_FOUND")
         self.assertEqual((line["pool"], line["uid"], line["reason"]), ("main", lease.uid, "bob has left"))
         self.assertEqual([l for l in self.lines() if l["method"].split("/")[1] in ("Get", "List")], [])
@@ -511,7 +511,7 @@ class AuditTest(unittest.TestCase):
             pass
         os.chmod(os.path.join(leased.state, "audit.log"), 0o644)
         leased.start(wait=False)
-        self.assertEqual(leased.process.wait(20), 1)
+        self.assertEqual(leased.process.wait(120), 1)
         self.assertIn("audit.log: others than its owner", leased.said())
 
 

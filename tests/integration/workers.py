@@ -13,7 +13,7 @@ import linear
 import peer
 
 JOBS = 5
-ANSWER_S = 60  # for one operation, however often it is asked again
+ANSWER_S = 240  # for one operation, however often it is asked again
 
 # The request was not refused: it may have been done, or will be.
 AGAIN = {"UNAVAILABLE", "CANCELLED", "DEADLINE_EXCEEDED", "UNKNOWN", "ABORTED", "INTERNAL"}
@@ -128,7 +128,7 @@ class Crew:
         """How often somebody had to ask again."""
         return sum(worker.again for worker in self.workers)
 
-    def join(self, seconds=300):
+    def join(self, seconds=1200):
         for worker in self.workers:
             worker.join(seconds)
             if worker.is_alive():
