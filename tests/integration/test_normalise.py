@@ -423,7 +423,7 @@ class Faults(trees.TreeTest):
         for name in names:
             self.file(os.path.join(top, name))
         well = self.file(top + "/well")
-        done = run(*args, top, env={**os.environ, "LD_PRELOAD": trees.BUILD + "/tests/lib/libchown_fault.so"})
+        done = run(*args, top, env={**os.environ, "LD_PRELOAD": trees.BUILD + "/tests/lib/libfile_fault.so"})
         self.assert_is(well)
         return top, done
 
@@ -453,11 +453,35 @@ class Faults(trees.TreeTest):
         top = self.dir(os.path.join(self.shared("tmpfs"), "job"))
         for i in range(200):
             self.file("%s/EPERM-%d" % (top, i))
-        done = run("--threads", "1", top, env={**os.environ, "LD_PRELOAD": trees.BUILD + "/tests/lib/libchown_fault.so"})
+        done = run("--threads", "1", top, env={**os.environ, "LD_PRELOAD": trees.BUILD + "/tests/lib/libfile_fault.so"})
         self.assertEqual((done.code, done.end["verdict"]), (1, "blocked"), done)
         self.assertEqual(done.end["exceptions"], {"blocked.refused": 64, "left": 201})
         self.assertEqual((done.end["blocked"], done.end["changed"]), (201, 0))
         self.assert_clean(run(top))
+
+
+    def busy(self, **env):
+        """A run over a tree of which one folder changes whenever somebody goes into it."""
+        top = self.dir(os.path.join(self.shared("tmpfs"), "job"))
+        self.dir(top + "/BUSY", TO, TO_GID, 0o777)
+        self.file(self.dir(top + "/quiet") + "/file")
+        done = run(top, env={**os.environ, **env, "LD_PRELOAD": " ".join(trees.BUILD + "/tests/lib/lib%s.so" % name for name in (
+            "file_fault", "wall_step")[:2 if env else 1])})
+        self.assertEqual((done.code, done.end["verdict"], done.end["proof"], done.end["rounds"]), (3, "unproven", "none", 5), done)
+        self.assertRegex(done.end["reason"], "change all the time")
+        self.assert_is(top + "/quiet/file")
+        self.assert_clean(run(top))
+        return done
+
+    def test_folders_that_change_are_no_proof(self):
+        self.assertEqual(self.busy().classes(), {"mutating": ["BUSY"] * 5})
+
+    def test_folders_that_change_by_another_clock(self):
+        """A server's is an hour behind ours: its times differ all the same."""
+        step = self.folder + "/step"
+        with open(step, "wb") as f:
+            f.write(struct.pack("<q", 3600))
+        self.assertEqual(self.busy(XCE_TEST_WALL_STEP=step).classes(), {})
 
 
 class Ends(trees.TreeTest):
@@ -623,42 +647,6 @@ class Ends(trees.TreeTest):
             self.assertIn(each.code, (0, 3), each)
         self.assert_clean(run(top))
         self.all_given(top)
-
-    def busy(self, folder, **kwargs):
-        """Somebody makes and removes files there all the time: no run that sees it is a proof. The first of those."""
-        os.chown(folder, TO, TO_GID)
-        busy = subprocess.Popen([sys.executable, "-c", "import os\nwhile True:\n os.mknod('busy')\n os.unlink('busy')"],
-                                cwd=folder, user=TO, group=TO_GID)
-        seen = []
-
-        def unproven():
-            self.assertIsNone(busy.poll())
-            seen[:] = [run(os.path.dirname(folder), **kwargs)]
-            return seen[0].code == 3
-
-        try:
-            until(unproven, "no proof", 120)  # however seldom it gets a turn
-        finally:
-            busy.kill()
-            busy.wait()
-        self.assertRegex(seen[0].end["reason"], "change all the time")
-        return seen[0]
-
-    def test_folders_that_change_are_no_proof(self):
-        top, _ = self.job(3)
-        told = self.busy(top + "/1").classes()
-        self.assertEqual(set(told), {"mutating"}, told)
-        self.assertLessEqual(set(told["mutating"]), {"1", "busy"})
-
-    def test_folders_that_change_by_another_clock(self):
-        """A server's is an hour behind ours."""
-        if trees.SANITIZED:
-            self.skipTest("a sanitizer's runtime has to be loaded first")
-        top, _ = self.job(3)
-        step = self.folder + "/step"
-        with open(step, "wb") as f:
-            f.write(struct.pack("<q", 3600))
-        self.busy(top + "/1", env={**os.environ, "LD_PRELOAD": trees.BUILD + "/tests/lib/libwall_step.so", "XCE_TEST_WALL_STEP": step})
 
     def test_removed_meanwhile(self):
         """What goes as it is looked at is no error; a verdict is about what is there."""
