@@ -548,7 +548,8 @@ class Clients(TlsTest):
 
         def asked():
             with open(os.path.join(self.leased.state, "audit.log"), encoding="utf-8") as f:
-                return [line["request"] for line in map(json.loads, f) if line["method"] == "LeaseService/Acquire"]
+                lines = [json.loads(line) for line in f if line.endswith("\n")]
+            return [line["request"] for line in lines if line["method"] == "LeaseService/Acquire"]
 
         peer.until(lambda: len(asked()) == 2, what="both to be written down")
         self.assertEqual(len(set(asked())), 1, "under one id")
