@@ -78,22 +78,31 @@ static bool value_look(struct sweep *sweep, ssize_t n, uint8_t *value, size_t *r
     return sweep->remove;
 }
 
-static void folder_look(struct sweep *sweep, const char *attribute, const char *shown,
+static bool is_none(ssize_t n)
+{
+    return n < 0 && errno == ENODATA;
+}
+
+/* Whether it is not there. */
+static bool folder_look(struct sweep *sweep, const char *attribute, const char *shown,
                         const struct statx *st)
 {
     uint8_t value[ACL_XATTR_MAX];
+    ssize_t n = attribute_get(lgetxattr, ".", attribute, value);
+    bool none = is_none(n);
     size_t len;
 
-    if (value_look(sweep, attribute_get(lgetxattr, ".", attribute, value), value, &len, shown,
-                   st) &&
+    if (value_look(sweep, n, value, &len, shown, st) &&
         lsetxattr(".", attribute, value, len, XATTR_REPLACE) == 0)
         sweep_removed(sweep);
+    return none;
 }
 
-void acl_sweep_folder(struct sweep *sweep, const char *shown, const struct statx *st)
+bool acl_sweep_folder(struct sweep *sweep, const char *shown, const struct statx *st)
 {
-    folder_look(sweep, ACCESS, shown, st);
-    folder_look(sweep, "system.posix_acl_default", shown, st);
+    bool none = folder_look(sweep, ACCESS, shown, st);
+
+    return folder_look(sweep, "system.posix_acl_default", shown, st) && none;
 }
 
 static void pinned_look(struct sweep *sweep, int fd, const char *shown, const struct statx *st)
@@ -109,14 +118,17 @@ static void pinned_look(struct sweep *sweep, int fd, const char *shown, const st
 }
 
 /* By name at first, which costs the least; of the few that have a list with a wanted id once more, pinned. */
-void acl_sweep_file(struct sweep *sweep, const char *name, const struct statx *st)
+bool acl_sweep_file(struct sweep *sweep, const char *name, const struct statx *st)
 {
     uint8_t value[ACL_XATTR_MAX];
+    ssize_t n = attribute_get(lgetxattr, name, ACCESS, value);
+    bool none = is_none(n);
     size_t len;
 
-    if (value_look(sweep, attribute_get(lgetxattr, name, ACCESS, value), value, &len, name, st)) {
+    if (value_look(sweep, n, value, &len, name, st)) {
         auto_close int fd = inode_pin(AT_FDCWD, name, st);
         if (fd >= 0)
             pinned_look(sweep, fd, name, st);
     }
+    return none;
 }

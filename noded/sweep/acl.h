@@ -5,6 +5,7 @@
 #ifndef XCE_NODED_SWEEP_ACL_H
 #define XCE_NODED_SWEEP_ACL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,11 +19,11 @@ struct sweep;
 size_t acl_strip(const struct sweep *sweep, uint8_t *value, size_t *len, uint32_t *ret_uid);
 
 /* Report, and if so told remove, the entries of the access lists of the folder that the thread is in; st is what was seen of
- * it. */
-void acl_sweep_folder(struct sweep *sweep, const char *shown, const struct statx *st);
+ * it. True: it has no list at all. */
+bool acl_sweep_folder(struct sweep *sweep, const char *shown, const struct statx *st);
 
 /* The same of a file in that folder; st is what was seen of it. Name may be another file by now: none but that of st is
- * changed. It must lead to no file system of a server, where a look could hang. */
-void acl_sweep_file(struct sweep *sweep, const char *name, const struct statx *st);
+ * changed. It must lead to no file system of a server, where a look could hang. True: what the name leads to has no list. */
+bool acl_sweep_file(struct sweep *sweep, const char *name, const struct statx *st);
 
 #endif

@@ -16,6 +16,7 @@
 
 #include "common/mem.h"
 #include "noded/sweep/acl.h"
+#include "noded/sweep/acl_none.h"
 #include "noded/sweep/inode.h"
 #include "noded/sweep/sweep.h"
 #include "noded/sweep/way_up.h"
@@ -31,7 +32,8 @@ struct file_walk {
     int here;           /* the folder that the thread is in; -1 = none that is known */
     uint64_t n_removed; /* of the sweep, as the walk began */
     unsigned n_again;
-    bool crossed; /* an entry on another mount was met */
+    bool crossed;          /* an entry on another mount was met */
+    struct acl_none lists; /* if tree->acls */
 };
 
 static void walk_folder(struct file_walk *w, int fd, int depth);
@@ -118,6 +120,23 @@ static bool folder_enter(struct file_walk *w, int fd, const char *shown)
     return true;
 }
 
+static void folder_lists_look(struct file_walk *w, int fd, const char *shown,
+                              const struct statx *st)
+{
+    if (w->tree->acls && !acl_none_has(&w->lists, st) && folder_enter(w, fd, shown) &&
+        acl_sweep_folder(w->sweep, shown, st))
+        acl_none_add(&w->lists, st);
+}
+
+/* What is gone by now has no list either. */
+static void file_list_look(struct file_walk *w, int dir_fd, const char *name,
+                           const struct statx *st)
+{
+    if (w->tree->acls && !S_ISLNK(st->stx_mode) && !acl_none_has(&w->lists, st) &&
+        folder_enter(w, dir_fd, name) && acl_sweep_file(w->sweep, name, st))
+        acl_none_add(&w->lists, st);
+}
+
 /* Open it, and look at all of it but what it holds. -1: it can not be entered, which has been reported if need be. */
 static int folder_begin(struct file_walk *w, int dir_fd, const char *name, struct statx *ret)
 {
@@ -130,8 +149,7 @@ static int folder_begin(struct file_walk *w, int dir_fd, const char *name, struc
             sweep_failed(w->sweep, name, r);
         return -1;
     }
-    if (w->tree->acls && folder_enter(w, fd, name))
-        acl_sweep_folder(w->sweep, name, ret);
+    folder_lists_look(w, fd, name, ret);
     if (w->sweep->remove && sweep_wants(w->sweep, ret->stx_uid))
         inode_let_write(fd, ret);
     return mem_take_fd(&fd);
@@ -189,9 +207,7 @@ static bool entry_look(struct file_walk *w, int dir_fd, const char *name)
         file_sweep(w, dir_fd, name, &st);
     else
         remnant_end(w, dir_fd, name, &st);
-    /* What is gone by now has no list either. */
-    if (w->tree->acls && !S_ISLNK(st.stx_mode) && folder_enter(w, dir_fd, name))
-        acl_sweep_file(w->sweep, name, &st);
+    file_list_look(w, dir_fd, name, &st);
     return false;
 }
 
@@ -368,8 +384,9 @@ static int top_look(struct file_walk *w)
     uid = inode_wanted(w->sweep, st.stx_uid, st.stx_gid);
     if (uid && st.stx_nlink > 0)
         sweep_found(w->sweep, uid, w->tree->reason, "%s", w->tree->shown);
-    if (w->tree->acls && folder_enter(w, w->tree->fd, w->tree->shown))
-        acl_sweep_folder(w->sweep, w->tree->shown, &st);
+    if (w->tree->acls)
+        w->lists = acl_none_begin(w->tree->fd);
+    folder_lists_look(w, w->tree->fd, w->tree->shown, &st);
     return 0;
 }
 
