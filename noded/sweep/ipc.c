@@ -153,7 +153,10 @@ static void task_look(struct sweep *sweep, struct ipc_spaces *s, pid_t pid, pid_
     ssize_t len;
     int r;
 
-    (void)snprintf(path, sizeof(path), "%s/%d/task/%d/ns/ipc", sweep->places->proc, pid, tid);
+    if (tid == pid) /* the same, and a shorter way */
+        (void)snprintf(path, sizeof(path), "%s/%d/ns/ipc", sweep->places->proc, pid);
+    else
+        (void)snprintf(path, sizeof(path), "%s/%d/task/%d/ns/ipc", sweep->places->proc, pid, tid);
     len = readlink(path, link, sizeof(link) - 1);
     if (len < 0) {
         r = -errno;
@@ -191,7 +194,10 @@ static void process_look(struct sweep *sweep, struct ipc_spaces *s, pid_t of, pi
     if (pid == 1)
         return; /* it has started us in its own, and may be closed even to root (a sandbox's init) */
     (void)snprintf(path, sizeof(path), "%s/%d/task", sweep->places->proc, pid);
-    numbers_each(sweep, s, path, pid, task_look);
+    if (proc_has_one_thread(AT_FDCWD, path))
+        task_look(sweep, s, pid, pid);
+    else
+        numbers_each(sweep, s, path, pid, task_look);
 }
 
 /* ---- that are mounted ---- */

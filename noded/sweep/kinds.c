@@ -2,8 +2,8 @@
 
 const struct sweep_kind sweep_kinds[] = {
     {"slices", SWEEP_SLICES, sweep_slices},
-    {"units", SWEEP_RUNNING, sweep_units},
-    {"uids", SWEEP_RUNNING, sweep_uids},
+    {"units", SWEEP_RUNNING | SWEEP_BRIEF, sweep_units},
+    {"uids", SWEEP_RUNNING | SWEEP_BRIEF, sweep_uids},
     {"processes", SWEEP_RUNNING, sweep_processes},
     {"slice folders", SWEEP_LYING, sweep_slice_folders},
     {"keyrings", SWEEP_LYING, sweep_keyrings},

@@ -8,7 +8,7 @@
 
 struct sweep_kind {
     const char *name; /* for logs and docs/node.md */
-    enum sweep_stages stage;
+    unsigned stages;  /* enum sweep_stages */
     /* One round: report all that is there, and remove it if sweep->remove. A kind whose removal can not bring forth anything,
      * and which looks again itself, reports only what is left: nobody need look through everything once more for it. */
     void (*run)(struct sweep *sweep);

@@ -214,11 +214,10 @@ static void threads_look(struct open_walk *w)
     char path[64];
     auto_closedir DIR *dir = NULL;
     struct dirent *entry;
-    struct stat st;
 
     (void)snprintf(path, sizeof(path), "%d/task", w->pid);
-    if (fstatat(w->proc_fd, path, &st, 0) == 0 && st.st_nlink <= 3)
-        return; /* it has one thread */
+    if (proc_has_one_thread(w->proc_fd, path))
+        return;
     dir = folder_open(w, path);
     while (dir && (entry = readdir(dir))) {
         pid_t tid = proc_parse_pid(entry->d_name);

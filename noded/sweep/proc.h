@@ -2,6 +2,7 @@
 #ifndef XCE_NODED_SWEEP_PROC_H
 #define XCE_NODED_SWEEP_PROC_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -20,6 +21,10 @@ struct proc_status {
 
 /* A number of /proc; 0 = no such name. */
 pid_t proc_parse_pid(const char *name);
+
+/* Whether it has one thread alone just now, whose number is that of the process: there is no need to read its list of them.
+ * tasks is that list's path from dir_fd, /proc/PID/task. */
+bool proc_has_one_thread(int dir_fd, const char *tasks);
 
 /* Take a status file apart; pointers go into text, which must end in NUL. 0; -EBADMSG a line is missing or malformed. */
 int proc_parse_status(const char *text, struct proc_status *ret);

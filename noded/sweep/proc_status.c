@@ -4,7 +4,9 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
+#define LINKS_OF_ONE    3 /* of the folder of threads: its own two, and one for each */
 #define STATUS_BLANK(c) ((c) == ' ' || (c) == '\t')
 
 /* Decimal, after blanks. Where it ended; NULL = no number, or above 32 bits. */
@@ -34,7 +36,14 @@ static bool four_parse(const char *p, const char *end, uint32_t ret[static 4])
     return true;
 }
 
-enum { HAVE_STATE = 1, HAVE_UIDS = 2, HAVE_GIDS = 4, HAVE_GROUPS = 8, HAVE_ALL = 15 };
+enum {
+    HAVE_STATE = 1,
+    HAVE_UIDS = 2,
+    HAVE_GIDS = 4,
+    HAVE_GROUPS = 8,
+    HAVE_ALL = 15,
+    HAVE_THREADS = 16, /* comes last, and not always */
+};
 
 static int line_parse(const char *line, const char *end, struct proc_status *ret)
 {
@@ -56,20 +65,21 @@ static int line_parse(const char *line, const char *end, struct proc_status *ret
         ret->groups_end = end;
         return HAVE_GROUPS;
     } else if (strncmp(line, "Threads:", 8) == 0) {
-        return number_parse(line + 8, end, &ret->n_threads) ? 0 : -EBADMSG;
+        return number_parse(line + 8, end, &ret->n_threads) ? HAVE_THREADS : -EBADMSG;
     }
     return 0;
 }
 
-/* "Threads:" is missing of a process that is just being reaped: it counts as one thread. */
+/* "Threads:" is missing of a process that is just being reaped: it counts as one thread. Most lines are of no interest: that is
+ * seen by their first letter. */
 int proc_parse_status(const char *text, struct proc_status *ret)
 {
     int have = 0;
 
     *ret = (struct proc_status){.n_threads = 1, .name = ""};
-    while (*text) {
+    while (*text && have != (HAVE_ALL | HAVE_THREADS)) {
         const char *end = strchrnul(text, '\n');
-        int r = line_parse(text, end, ret);
+        int r = strchr("NSUGT", *text) ? line_parse(text, end, ret) : 0;
         if (r < 0)
             return r;
         have |= r;
@@ -77,7 +87,7 @@ int proc_parse_status(const char *text, struct proc_status *ret)
             break;
         text = end + 1;
     }
-    return have == HAVE_ALL ? 0 : -EBADMSG;
+    return (have & HAVE_ALL) == HAVE_ALL ? 0 : -EBADMSG;
 }
 
 int proc_next_group(struct proc_status *status, uint32_t *ret)
@@ -88,6 +98,13 @@ int proc_next_group(struct proc_status *status, uint32_t *ret)
         return 0;
     status->groups = next;
     return 1;
+}
+
+bool proc_has_one_thread(int dir_fd, const char *tasks)
+{
+    struct stat st;
+
+    return fstatat(dir_fd, tasks, &st, 0) == 0 && st.st_nlink <= LINKS_OF_ONE;
 }
 
 pid_t proc_parse_pid(const char *name)

@@ -173,12 +173,12 @@ bool sweep_goes_on(const struct sweep *s)
     return s->n_removed > s->n_removed_before && found_since(s, s->n_found_before);
 }
 
-static void round_run(struct sweep *s, unsigned stage)
+static void round_run(struct sweep *s, unsigned stages)
 {
     s->n_removed_before = s->n_removed;
     s->n_found_before = s->n_findings;
     for (size_t i = 0; i < n_sweep_kinds; i++) {
-        if (!(sweep_kinds[i].stage & stage) || sweep_stopped(s))
+        if (!(sweep_kinds[i].stages & stages) || sweep_stopped(s))
             continue;
         progress_set(s, sweep_kinds[i].name, "");
         sweep_kinds[i].run(s);
@@ -211,7 +211,8 @@ static bool runs_since(const struct sweep *s, size_t mark)
 }
 
 /* Whether something runs that came after the first look: it may have made files behind the walk. Nothing is killed before it
- * has been looked for, or it would be gone unseen. What is found stays in the findings. */
+ * has been looked for, or it would be gone unseen. What is found stays in the findings. If that is nothing, all that is left to
+ * do is to end what such a look may not meet, as it forks and ends without rest: no need to look at each process once more. */
 static bool runs_again(struct sweep *s)
 {
     size_t mark = s->n_findings;
@@ -219,7 +220,7 @@ static bool runs_again(struct sweep *s)
     s->remove = false;
     round_run(s, SWEEP_RUNNING);
     s->remove = true;
-    round_run(s, SWEEP_RUNNING);
+    round_run(s, found_since(s, 0) ? SWEEP_RUNNING : SWEEP_BRIEF);
     return runs_since(s, mark);
 }
 

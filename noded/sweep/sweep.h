@@ -76,6 +76,7 @@ enum sweep_stages {
     SWEEP_SLICES = 1 << 0,
     SWEEP_RUNNING = 1 << 1, /* units first, then processes: what could still make files */
     SWEEP_LYING = 1 << 2,   /* all the rest */
+    SWEEP_BRIEF = 1 << 3, /* of what runs, what takes no look at each process. For sweep.c itself */
 };
 
 /* How far runs are, for who watches from another thread: a look into the kernel may hang. */

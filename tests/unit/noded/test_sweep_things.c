@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <mqueue.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -117,6 +118,41 @@ static void ipc_of_another_namespace_is_removed(void **state)
     assert_true(fixture_alive(keeper));
     (void)kill(keeper, SIGKILL);
     (void)fixture_reap(keeper);
+}
+
+/* The same of one thread alone; the first one, whose number the process has, is where everybody is. */
+static void *thread_keep(void *arg)
+{
+    become_keeper(*(uint32_t *)arg);
+    fixture_ready();
+    for (;;)
+        (void)pause();
+    return NULL;
+}
+
+static void become_thread_keeper(uint32_t id)
+{
+    pthread_t thread;
+
+    if (pthread_create(&thread, NULL, thread_keep, &id) != 0)
+        _exit(98);
+    for (;;)
+        (void)pause();
+}
+
+static void ipc_of_the_namespace_of_one_thread_is_removed(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    pid_t keeper = fixture_plant(become_thread_keeper, f->uids[0]);
+    bool alive;
+
+    sweep_run(&f->sweep, SWEEP_LYING);
+    alive = fixture_alive(keeper);
+    (void)kill(keeper, SIGKILL);
+    (void)fixture_reap(keeper);
+    assert_true(alive);
+    assert_clean(f);
+    assert_int_equal(f->sweep.n_removed, 2);
 }
 
 /* The same, but a mount keeps it, in a mount namespace that the test makes. */
@@ -590,7 +626,15 @@ struct manager {
     int comes_back; /* so many times */
     int lists;      /* looks so far */
     int appears_at; /* one begins just before that look */
+    int starts_at;  /* a process of the uid does, behind that look */
+    pid_t started;
 };
+
+static void become_own(uint32_t uid)
+{
+    if (setresuid(uid, uid, uid) < 0)
+        _exit(98);
+}
 
 static int manager_list(sweep_unit_fn found, void *found_arg, void *arg)
 {
@@ -600,6 +644,8 @@ static int manager_list(sweep_unit_fn found, void *found_arg, void *arg)
 
     if (++m->lists == m->appears_at)
         m->units++;
+    if (m->lists == m->starts_at)
+        m->started = fixture_plant(become_own, m->uid);
     n = m->units;
     for (int i = 0; i < n; i++) {
         (void)snprintf(name, sizeof(name), "run-u%d.service", i);
@@ -654,6 +700,38 @@ static void clean_is_two_looks_in_a_row_that_found_nothing(void **state)
         assert_int_equal(m.units, 0);
         assert_true(m.lists >= at + 2);
     }
+}
+
+/* Killed is not ended yet. */
+static bool ends_soon(pid_t pid)
+{
+    int64_t deadline_ms = clock_mono_ms() + 20000;
+
+    while (fixture_alive(pid) && clock_mono_ms() < deadline_ms)
+        (void)usleep(10000);
+    return !fixture_alive(pid);
+}
+
+/* What forks and ends without rest may not be met by any look. */
+static void what_the_last_look_has_not_met_is_ended(void **state)
+{
+    struct fixture *f = fixture_get(state);
+    struct manager m = {.uid = f->uids[0]};
+    struct sweep_units units = manager_units(&m);
+    bool ended;
+    int last;
+
+    f->places.units = &units;
+    sweep_run(&f->sweep, SWEEP_RUNNING | SWEEP_LYING);
+    assert_clean(f);
+    last = m.lists;
+    m = (struct manager){.uid = f->uids[0], .starts_at = last};
+    sweep_run(&f->sweep, SWEEP_RUNNING | SWEEP_LYING);
+    assert_true(m.started > 0);
+    ended = ends_soon(m.started);
+    (void)kill(m.started, SIGKILL);
+    assert_int_equal(fixture_reap(m.started), SIGKILL);
+    assert_true(ended);
 }
 
 /* So that a guard, which only looks, can tell it from what runs. */
@@ -727,6 +805,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         SWEEP_TEST(ipc_objects_are_removed_by_owner_creator_and_group),
         SWEEP_TEST(ipc_of_another_namespace_is_removed),
+        SWEEP_TEST(ipc_of_the_namespace_of_one_thread_is_removed),
         SWEEP_TEST(ipc_of_a_mounted_namespace_is_removed),
         SWEEP_TEST(ipc_attached_by_another_is_dirty_until_it_lets_go),
         SWEEP_TEST(ipc_that_another_gives_to_the_uid_keeps_it_from_nothing),
@@ -742,6 +821,7 @@ int main(void)
         SWEEP_TEST(slices_of_a_uid_go_with_the_last_one_in_it),
         SWEEP_TEST(units_are_stopped),
         SWEEP_TEST(clean_is_two_looks_in_a_row_that_found_nothing),
+        SWEEP_TEST(what_the_last_look_has_not_met_is_ended),
         SWEEP_TEST(units_that_have_failed_are_told_apart_and_reset),
         SWEEP_TEST(units_that_can_not_be_looked_at_or_stopped_are_dirty),
         SWEEP_TEST(rounds_go_on_while_things_come_back_but_not_for_ever),
