@@ -214,7 +214,7 @@ static void op_lease(const struct state_lease *lease, void *arg)
     state_change(n->state, lease);
     if (lease->phase == STATE_RETIRED) {
         guard_await(&n->guard, lease->revision);
-        noded_walk_add(n, lease->uid);
+        retired_add(&n->retired, lease->uid);
     }
     noded_touch(n);
 }
@@ -681,7 +681,7 @@ static void leave_in_order(struct noded *n)
     bool all;
 
     (void)state_left(n->state, &n_left);
-    all = !n->n_retired && !n_left && !list_wanted(n) && state_is_in_map(n->state);
+    all = !n->retired.n && !n_left && !list_wanted(n) && state_is_in_map(n->state);
     node_map_close(n->map, true);
     n->map = NULL;
     /* leased has not heard yet that the one before us did not end so. */
@@ -710,7 +710,7 @@ static void end(struct noded *n)
     free(n->found);
     free(n->leftover.items);
     free(n->leftover_sweep.items);
-    free(n->retired);
+    retired_done(&n->retired);
     free(n->sweep_next.items);
     free(n->kill_next.items);
     free(n->blocked.items);

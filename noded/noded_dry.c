@@ -51,7 +51,7 @@ static const char *would(const struct dry *d, const struct sweep_finding *f,
     if (runs(f->reason))
         return "end";
     /* Of a uid that is in no hand the rest goes before its next lease. */
-    return state_standing(n->state, f->uid) == STANDS_SWEPT || noded_walk_has(n, f->uid) ||
+    return state_standing(n->state, f->uid) == STANDS_SWEPT || retired_has(&n->retired, f->uid) ||
                    uid_list_has(&n->leftover, f->uid)
                ? "remove"
                : "later";

@@ -63,19 +63,18 @@ static void pass_free(struct pass *p)
 static void pass_finish(struct pass *p)
 {
     struct noded *n = p->n;
-    bool clean = p->clean && !noded_left_holds(n) && !noded_nscd_behind(n);
-    bool retired = noded_walk_wanted(n, p->retired_nr);
+    bool held = noded_left_holds(n) || noded_nscd_behind(n);
+    enum guard_verdict verdict = !p->clean ? GUARD_DIRTY : held ? GUARD_HELD : GUARD_CLEAN;
+    unsigned outcome;
 
-    switch (guard_end(&n->guard, loop_now_ms(n->loop), clean, retired)) {
-    case GUARD_RISEN:
+    if (guard_walk_counts(&n->guard, verdict))
+        noded_walk_counts(n);
+    outcome = guard_end(&n->guard, loop_now_ms(n->loop), verdict,
+                        noded_walk_wanted(n, p->retired_nr));
+    if (outcome & GUARD_RISEN)
         session_watermark(n->session, n->guard.watermark);
-        break;
-    case GUARD_WALK:
+    if (outcome & GUARD_WALK)
         noded_walk_begin(n, p->retired_nr);
-        break;
-    case GUARD_NOTHING:
-        break;
-    }
     pass_free(p);
     noded_touch(n);
 }
@@ -358,7 +357,7 @@ static void pass_begin(struct noded *n, int64_t now_ms)
         .progress = &p->looker->progress,
         .ids = {min, max, is_not_here, p},
     };
-    p->retired_nr = n->retired_nr;
+    p->retired_nr = n->retired.nr;
     /* While a list is coming in the map does not hold all up to any revision. */
     guard_begin(&n->guard, now_ms, n->complete && !n->listing ? n->revision : 0);
     noded_look(n, p->looker, &look_look, p);

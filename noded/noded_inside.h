@@ -20,6 +20,7 @@
 #include "noded/epochs.h"
 #include "noded/map_writer.h"
 #include "noded/noded_look.h"
+#include "noded/retired.h"
 #include "noded/session.h"
 #include "noded/state.h"
 #include "noded/state_guard.h"
@@ -45,12 +46,6 @@ struct ahead {
 struct found {
     uint32_t uid;
     int64_t since_ms;
-};
-
-/* A lease that has retired, and whose uid is to be walked for. nr grows with each that retires. */
-struct retired {
-    uint32_t uid;
-    uint64_t nr;
 };
 
 struct uid_list {
@@ -192,9 +187,8 @@ struct noded {
     struct uid_list blocked; /* uids that were reported in this session, and not unblocked since */
 
     /* noded_walk.c */
-    struct retired *retired; /* since the last walk that counted */
-    size_t n_retired, cap_retired;
-    uint64_t retired_nr; /* of the last one */
+    struct retired_list retired; /* since the last walk that counted */
+    uint64_t walked_nr;          /* up to which the last one went that a pass has to confirm */
 };
 
 /* ---- noded.c ---- */
@@ -347,12 +341,10 @@ void noded_block(struct noded *n, uint32_t uid, unsigned reason, const char *det
 
 /* ---- noded_walk.c ---- */
 
-/* A lease of the uid has retired. */
-void noded_walk_add(struct noded *n, uint32_t uid);
-/* Whether something of it is still to be looked for. */
-bool noded_walk_has(const struct noded *n, uint32_t uid);
 /* Whether a pass that began when that one was the last has to wait for a walk. */
 bool noded_walk_wanted(struct noded *n, uint64_t nr);
+/* A pass has confirmed the last walk: what that was for is done with. */
+void noded_walk_counts(struct noded *n);
 /* A walk for all of these. */
 void noded_walk_begin(struct noded *n, uint64_t nr);
 

@@ -23,65 +23,24 @@ struct walk {
 
 /* ---- what has retired ---- */
 
-void noded_walk_add(struct noded *n, uint32_t uid)
-{
-    mem_must_grow(&n->retired, &n->cap_retired, n->n_retired + 1, sizeof(*n->retired));
-    n->retired[n->n_retired++] = (struct retired){uid, ++n->retired_nr};
-}
-
-bool noded_walk_has(const struct noded *n, uint32_t uid)
-{
-    for (size_t i = 0; i < n->n_retired; i++)
-        if (n->retired[i].uid == uid)
-            return true;
-    return false;
-}
-
-/* Of each uid the last one first. */
-static int by_uid(const void *a, const void *b)
-{
-    const struct retired *x = a, *y = b;
-
-    if (x->uid != y->uid)
-        return x->uid < y->uid ? -1 : 1;
-    return x->nr > y->nr ? -1 : x->nr < y->nr;
-}
-
 /* Those of guarded pools that are retired still: for what is free by now nobody waits, nor would sweep it. */
-static void tidy(struct noded *n)
+static bool is_waited_for(uint32_t uid, void *arg)
 {
-    size_t kept = 0;
+    struct noded *n = arg;
+    const struct state_pool *pool = state_pool_of(n->state, uid);
 
-    if (n->n_retired)
-        qsort(n->retired, n->n_retired, sizeof(*n->retired), by_uid);
-    for (size_t i = 0; i < n->n_retired; i++) {
-        uint32_t uid = n->retired[i].uid;
-        const struct state_pool *pool = state_pool_of(n->state, uid);
-        if ((kept && n->retired[kept - 1].uid == uid) || !state_is_retired(n->state, uid) ||
-            !pool || pool->check == POOL_FAILED)
-            continue;
-        n->retired[kept++] = n->retired[i];
-    }
-    n->n_retired = kept;
+    return state_is_retired(n->state, uid) && pool && pool->check != POOL_FAILED;
 }
 
 bool noded_walk_wanted(struct noded *n, uint64_t nr)
 {
-    tidy(n);
-    for (size_t i = 0; i < n->n_retired; i++)
-        if (n->retired[i].nr <= nr)
-            return true;
-    return false;
+    retired_tidy(&n->retired, is_waited_for, n);
+    return retired_wanted(&n->retired, nr);
 }
 
-static void done_with(struct noded *n, uint64_t nr)
+void noded_walk_counts(struct noded *n)
 {
-    size_t kept = 0;
-
-    for (size_t i = 0; i < n->n_retired; i++)
-        if (n->retired[i].nr > nr)
-            n->retired[kept++] = n->retired[i];
-    n->n_retired = kept;
+    retired_walked(&n->retired, n->walked_nr);
 }
 
 /* ---- its end ---- */
@@ -116,10 +75,8 @@ static void finish(struct walk *w)
 {
     struct noded *n = w->n;
 
-    if (guard_walk_end(&n->guard, loop_now_ms(n->loop), w->clean)) {
-        done_with(n, w->nr);
-        session_watermark(n->session, n->guard.watermark);
-    }
+    if (guard_walk_end(&n->guard, loop_now_ms(n->loop), w->clean))
+        n->walked_nr = w->nr;
     walk_free(w);
     noded_touch(n);
 }
@@ -172,13 +129,14 @@ static void take(struct walk *w)
     struct noded *n = w->n;
     size_t taken = 0;
 
-    w->uids = mem_must_calloc(n->n_retired + 1, sizeof(*w->uids));
-    for (size_t i = 0; i < n->n_retired; i++) {
-        const struct state_pool *pool = state_pool_of(n->state, n->retired[i].uid);
-        if (n->retired[i].nr > w->nr)
+    w->uids = mem_must_calloc(n->retired.n + 1, sizeof(*w->uids));
+    for (size_t i = 0; i < n->retired.n; i++) {
+        const struct retired *item = &n->retired.items[i];
+        const struct state_pool *pool = state_pool_of(n->state, item->uid);
+        if (item->first > w->nr)
             continue;
         if (pool && pool->check == POOL_PASSED)
-            w->uids[taken++] = n->retired[i].uid;
+            w->uids[taken++] = item->uid;
         else
             w->waits = true;
     }

@@ -20,13 +20,28 @@ void guard_await(struct guard *g, uint64_t revision)
         g->awaited = revision;
 }
 
+/* It went through everything for nothing: it rests for no more than its own length. */
+static void walk_wasted(struct guard *g)
+{
+    g->walk.done = false;
+    g->walk.wanted = true;
+    g->walk.due_ms = g->walk.began_ms + 2 * g->walk.took_ms;
+}
+
+static void walk_spoil(struct guard *g)
+{
+    g->walk.spoilt = true;
+    if (g->walk.done)
+        walk_wasted(g);
+}
+
 void guard_session(struct guard *g)
 {
     g->watermark = 0;
     g->awaited = 0;
     g->wanted = true;
     g->session_is_newer = g->running;
-    g->walk.spoilt = true;
+    walk_spoil(g);
 }
 
 static int64_t gap_ms(int64_t took_ms)
@@ -77,6 +92,7 @@ void guard_begin(struct guard *g, int64_t now_ms, uint64_t revision)
     g->began_ms = now_ms;
     g->looked_ms = 0;
     g->began_revision = revision;
+    g->walk.proved = g->walk.done;
 }
 
 void guard_looked(struct guard *g, int64_t now_ms)
@@ -92,60 +108,74 @@ static bool rise(struct guard *g, uint64_t revision)
     return true;
 }
 
-static void ended(struct guard *g, int64_t now_ms, int64_t took_ms, bool clean)
+static void ended(struct guard *g, int64_t now_ms, int64_t took_ms, enum guard_verdict verdict)
 {
     g->running = false;
     g->ended_ms = now_ms;
     g->took_ms = took_ms;
-    if (clean) {
+    if (verdict == GUARD_CLEAN) {
         g->dirty_in_a_row = 0;
         return;
     }
     g->wanted = true;
-    g->walk.spoilt = true;
+    if (verdict == GUARD_DIRTY)
+        walk_spoil(g);
     if (g->dirty_in_a_row < DIRTY_MAX)
         g->dirty_in_a_row++;
 }
 
-enum guard_outcome guard_end(struct guard *g, int64_t now_ms, bool clean, bool retired)
+bool guard_walk_counts(const struct guard *g, enum guard_verdict verdict)
 {
-    ended(g, now_ms, (g->looked_ms ? g->looked_ms : now_ms) - g->began_ms, clean);
-    if (!clean || g->session_is_newer || g->began_revision <= g->watermark)
-        return GUARD_NOTHING;
+    return verdict == GUARD_CLEAN && g->walk.done && g->walk.proved && !g->session_is_newer;
+}
+
+unsigned guard_end(struct guard *g, int64_t now_ms, enum guard_verdict verdict, bool retired)
+{
+    unsigned outcome = GUARD_NOTHING;
+
+    if (guard_walk_counts(g, verdict)) {
+        outcome = rise(g, g->walk.revision) ? GUARD_RISEN : GUARD_NOTHING;
+        g->walk.done = false;
+    }
+    ended(g, now_ms, (g->looked_ms ? g->looked_ms : now_ms) - g->began_ms, verdict);
+    if (verdict != GUARD_CLEAN || g->session_is_newer || g->began_revision <= g->watermark)
+        return outcome;
     g->walk.wanted = retired;
     if (!retired)
-        return rise(g, g->began_revision) ? GUARD_RISEN : GUARD_NOTHING;
-    return !g->walk.running && now_ms >= g->walk.due_ms ? GUARD_WALK : GUARD_NOTHING;
+        return rise(g, g->began_revision) ? GUARD_RISEN : outcome;
+    return outcome |
+           (!g->walk.running && !g->walk.done && now_ms >= g->walk.due_ms ? GUARD_WALK
+                                                                          : GUARD_NOTHING);
 }
 
 void guard_hung(struct guard *g, int64_t now_ms)
 {
-    ended(g, now_ms, g->limits.fast_ms / GAP_FACTOR, false);
+    ended(g, now_ms, g->limits.fast_ms / GAP_FACTOR, GUARD_DIRTY);
 }
 
 void guard_walk_begin(struct guard *g, int64_t now_ms)
 {
     g->walk.running = true;
-    g->walk.wanted = g->walk.spoilt = false;
+    g->walk.wanted = g->walk.spoilt = g->walk.done = false;
     g->walk.revision = g->began_revision;
     g->walk.began_ms = now_ms;
 }
 
 bool guard_walk_end(struct guard *g, int64_t now_ms, bool clean)
 {
-    int64_t took_ms = now_ms - g->walk.began_ms;
-
     g->walk.running = false;
+    g->walk.took_ms = now_ms - g->walk.began_ms;
     if (clean)
         g->walk.dirty_in_a_row = 0;
     else if (g->walk.dirty_in_a_row < DIRTY_MAX)
         g->walk.dirty_in_a_row++;
-    g->walk.due_ms = now_ms + rest_ms(g, took_ms, g->walk.dirty_in_a_row);
-    g->walk.wanted = !clean || g->walk.spoilt;
-    if (g->walk.wanted)
-        return false;
-    (void)rise(g, g->walk.revision);
-    return true;
+    g->walk.due_ms = now_ms + rest_ms(g, g->walk.took_ms, g->walk.dirty_in_a_row);
+    g->walk.done = clean && !g->walk.spoilt;
+    g->walk.wanted = !g->walk.done;
+    g->wanted |= g->walk.done;
+    if (clean && g->walk.spoilt)
+        walk_wasted(g);
+    return g->walk.done;
 }
 
 void guard_walk_hung(struct guard *g, int64_t now_ms)

@@ -2,10 +2,11 @@
  *
  * A pass that began at revision R (everything up to R was in the map) and found nothing that is not here lets this node say
  * the watermark R. It says it under the session in which the pass was made alone. If something has retired the pass is
- * followed by a walk through all that lies around, and the watermark is said after that.
+ * followed by a walk through all that lies around, and the watermark is said after that, when a pass that began after the
+ * walk has found nothing either: the last look is at what runs.
  *
  *   pass ─▶ clean, nothing has retired ─▶ watermark
- *       └─▶ clean, something has ─▶ walk ─▶ clean, and so was each pass meanwhile ─▶ watermark of the pass before it
+ *       └─▶ clean, something has ─▶ walk ─▶ clean ─▶ pass ─▶ clean, and so was each meanwhile ─▶ watermark of the pass before it
  *
  * A walk may take long, or hang. Passes go on meanwhile, and how soon the next one begins depends on passes alone: what runs and
  * must not is ended by them. */
@@ -32,10 +33,13 @@ struct guard {
     unsigned dirty_in_a_row;
     struct {
         bool running;
-        bool wanted;              /* the last clean pass waits for one */
-        bool spoilt;              /* since it began a pass was not clean, or a session has begun */
+        bool wanted; /* the last clean pass waits for one */
+        bool spoilt; /* since it began a pass was dirty, or a session has begun */
+        bool done;   /* clean, and not spoilt: it waits for a clean pass that began after it */
+        bool proved; /* the pass that runs did */
         uint64_t revision;        /* of the pass before it */
         int64_t began_ms, due_ms; /* due: not before then */
+        int64_t took_ms;
         unsigned dirty_in_a_row;
     } walk;
 };
@@ -60,21 +64,29 @@ void guard_begin(struct guard *guard, int64_t now_ms, uint64_t revision);
 /* It has looked at everything: whatever it does until its end is waiting. */
 void guard_looked(struct guard *guard, int64_t now_ms);
 
+/* Any of: */
 enum guard_outcome {
     GUARD_NOTHING = 0,
-    GUARD_RISEN, /* the watermark has */
-    GUARD_WALK,  /* it waits for a walk: guard_walk_begin is to be called now, or guard_walk_hung */
+    GUARD_RISEN = 1 << 0, /* the watermark has */
+    GUARD_WALK =
+        1 << 1, /* it waits for a walk: guard_walk_begin is to be called now, or guard_walk_hung */
 };
 
-/* clean: it looked at everything and found nothing that is not here. retired: and what has retired when it began was not walked
- * for yet. */
-enum guard_outcome guard_end(struct guard *guard, int64_t now_ms, bool clean, bool retired);
+enum guard_verdict {
+    GUARD_CLEAN, /* it looked at everything and found nothing that is not here */
+    GUARD_HELD,  /* so it did, but for another reason it proves nothing */
+    GUARD_DIRTY,
+};
+
+/* Whether what the last walk was for is done with, if the pass that runs ends so. To be asked before guard_end. */
+bool guard_walk_counts(const struct guard *guard, enum guard_verdict verdict);
+/* retired: what has retired when it began was not walked for yet. */
+unsigned guard_end(struct guard *guard, int64_t now_ms, enum guard_verdict verdict, bool retired);
 /* It hangs, and is given up. What runs is not left alone for long by that. */
 void guard_hung(struct guard *guard, int64_t now_ms);
 
 void guard_walk_begin(struct guard *guard, int64_t now_ms);
-/* clean: it went through everything and found nothing. True if that counts: what it was for is done with. The watermark may have
- * risen. */
+/* clean: it went through everything and found nothing. True if that counts, once a pass has said so. */
 bool guard_walk_end(struct guard *guard, int64_t now_ms, bool clean);
 /* It hangs, or would. */
 void guard_walk_hung(struct guard *guard, int64_t now_ms);

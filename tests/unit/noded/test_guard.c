@@ -24,7 +24,7 @@ static bool pass(struct guard *g, int64_t now_ms, int64_t took_ms, uint64_t revi
 {
     guard_begin(g, now_ms, revision);
     assert_int_equal(guard_next_ms(g, true, true), INT64_MAX);
-    return guard_end(g, now_ms + took_ms, clean, false) == GUARD_RISEN;
+    return guard_end(g, now_ms + took_ms, clean ? GUARD_CLEAN : GUARD_DIRTY, false) == GUARD_RISEN;
 }
 
 static void guard_first_pass_is_at_once(void **state)
@@ -84,7 +84,7 @@ static void guard_rests_for_what_it_looked_at_alone(void **state)
 
     guard_begin(&g, 100000, 7);
     guard_looked(&g, 100010);
-    assert_int_equal(guard_end(&g, 102000, false, false), GUARD_NOTHING);
+    assert_int_equal(guard_end(&g, 102000, GUARD_DIRTY, false), GUARD_NOTHING);
     assert_in_range(guard_next_ms(&g, true, true), 102000 + 90, 102000 + 2 * 90);
     (void)pass(&g, 200000, 1000, 8, true);
     guard_want(&g);
@@ -133,7 +133,7 @@ static void guard_pass_counts_under_its_own_session_alone(void **state)
     guard_begin(&g, 2000, 6);
     guard_session(&g);
     assert_int_equal(g.watermark, 0);
-    assert_int_equal(guard_end(&g, 2001, true, false), GUARD_NOTHING);
+    assert_int_equal(guard_end(&g, 2001, GUARD_CLEAN, false), GUARD_NOTHING);
     assert_int_equal(g.watermark, 0);
     /* And the next one is at once. */
     assert_true(guard_next_ms(&g, false, true) < 2100);
@@ -156,10 +156,21 @@ static void guard_pass_that_hangs_is_followed_by_another_soon(void **state)
 /* ---- walks ---- */
 
 /* A clean pass at now that took 10 ms, while what has retired is still to be walked for. */
-static enum guard_outcome pass_before_walk(struct guard *g, int64_t now_ms, uint64_t revision)
+static unsigned pass_before_walk(struct guard *g, int64_t now_ms, uint64_t revision)
 {
     guard_begin(g, now_ms, revision);
-    return guard_end(g, now_ms + 10, true, true);
+    return guard_end(g, now_ms + 10, GUARD_CLEAN, true);
+}
+
+/* The first pass after a walk that has ended clean. */
+static bool pass_after_walk(struct guard *g, int64_t now_ms, enum guard_verdict verdict)
+{
+    bool counts;
+
+    guard_begin(g, now_ms, 7);
+    counts = guard_walk_counts(g, verdict);
+    (void)guard_end(g, now_ms + 10, verdict, !counts);
+    return counts;
 }
 
 /* And the walk behind it has begun. */
@@ -179,12 +190,64 @@ static void guard_walk_brings_the_watermark_of_the_pass_before_it(void **state)
     assert_int_equal(g.watermark, 0);
     assert_int_equal(pass_before_walk(&g, 105000, 9), GUARD_NOTHING);
     assert_true(guard_walk_end(&g, 110000, true));
+    assert_int_equal(g.watermark, 0);
+    /* Another pass is to say so, at once. */
+    assert_int_equal(guard_next_ms(&g, false, true), 105010 + 90);
+    assert_int_equal(pass_before_walk(&g, 110010, 9), GUARD_RISEN);
     assert_int_equal(g.watermark, 7);
     /* It was of nothing that retired later. */
     assert_int_equal(pass_before_walk(&g, 300000, 9), GUARD_WALK);
     guard_walk_begin(&g, 300010);
     assert_true(guard_walk_end(&g, 300020, true));
-    assert_int_equal(g.watermark, 9);
+    guard_begin(&g, 300030, 12);
+    assert_true(guard_walk_counts(&g, GUARD_CLEAN));
+    /* Nothing else has retired. */
+    assert_int_equal(guard_end(&g, 300040, GUARD_CLEAN, false), GUARD_RISEN);
+    assert_int_equal(g.watermark, 12);
+}
+
+/* It may have found something that it is about to end, or have looked before that was there. */
+static void guard_walk_is_not_confirmed_by_a_pass_that_began_before_its_end(void **state)
+{
+    struct guard g = new_walk();
+
+    guard_begin(&g, 105000, 9);
+    assert_true(guard_walk_end(&g, 105005, true));
+    assert_false(guard_walk_counts(&g, GUARD_CLEAN));
+    assert_int_equal(guard_end(&g, 105010, GUARD_CLEAN, true), GUARD_NOTHING);
+    assert_int_equal(g.watermark, 0);
+    assert_true(pass_after_walk(&g, 105100, GUARD_CLEAN));
+    assert_int_equal(g.watermark, 7);
+
+    g = new_walk();
+    guard_begin(&g, 105000, 9);
+    assert_true(guard_walk_end(&g, 105005, true));
+    assert_int_equal(guard_end(&g, 105010, GUARD_DIRTY, true), GUARD_NOTHING);
+    assert_false(pass_after_walk(&g, 105100, GUARD_CLEAN));
+    assert_int_equal(g.watermark, 0);
+}
+
+static void guard_walk_waits_for_a_pass_that_proves_something(void **state)
+{
+    struct guard g = new_walk();
+
+    assert_true(guard_walk_end(&g, 110000, true));
+    assert_false(pass_after_walk(&g, 110100, GUARD_HELD));
+    assert_int_equal(g.watermark, 0);
+    assert_true(pass_after_walk(&g, 110200, GUARD_CLEAN));
+    assert_int_equal(g.watermark, 7);
+}
+
+/* Of what is found by passes a walk has no blame. */
+static void guard_walk_for_nothing_rests_as_long_as_it_took(void **state)
+{
+    struct guard g = new_walk();
+
+    assert_true(guard_walk_end(&g, 160010, true)); /* a minute */
+    assert_false(pass_after_walk(&g, 160100, GUARD_DIRTY));
+    assert_int_equal(pass_before_walk(&g, 219999, 9), GUARD_NOTHING);
+    assert_int_equal(pass_before_walk(&g, 220000, 9), GUARD_WALK);
+    assert_int_equal(g.watermark, 0);
 }
 
 static void guard_walk_that_takes_long_keeps_no_pass_waiting(void **state)
@@ -252,6 +315,9 @@ int main(void)
         cmocka_unit_test(guard_pass_counts_under_its_own_session_alone),
         cmocka_unit_test(guard_pass_that_hangs_is_followed_by_another_soon),
         cmocka_unit_test(guard_walk_brings_the_watermark_of_the_pass_before_it),
+        cmocka_unit_test(guard_walk_is_not_confirmed_by_a_pass_that_began_before_its_end),
+        cmocka_unit_test(guard_walk_waits_for_a_pass_that_proves_something),
+        cmocka_unit_test(guard_walk_for_nothing_rests_as_long_as_it_took),
         cmocka_unit_test(guard_walk_that_takes_long_keeps_no_pass_waiting),
         cmocka_unit_test(guard_walk_that_hangs_keeps_no_pass_waiting),
         cmocka_unit_test(guard_walk_counts_for_nothing_when_a_pass_meanwhile_found_something),
