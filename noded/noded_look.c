@@ -4,7 +4,7 @@
  * away, and it touches nothing any more.
  *
  * The place is remembered as long as the thread hangs there, which is how it is seen that it answers again: no other one is sent
- * to what lies around meanwhile, or each would hang as well. What looks at processes alone goes on. */
+ * to what lies around meanwhile, or each would hang as well. What looks at processes alone goes on, until eight of them hang. */
 #include "noded/noded_look.h"
 
 #include <errno.h>
@@ -21,6 +21,8 @@
 #include "noded/noded_inside.h"
 
 #define WATCH_MS 1000
+/* Threads that hang in looks at what runs, each in another look: something is wrong with this machine's kernel. */
+#define HUNG_RUNNING_MAX 8
 
 struct look {
     struct noded *n;
@@ -131,6 +133,13 @@ static void give_up(struct look *look)
     look->fns->hung(look->arg, look->where);
 }
 
+/* It had gone on for a while only. */
+static void hangs_again(struct look *look)
+{
+    look->answers = false;
+    hangs_say(look->n);
+}
+
 static void watch(void *arg)
 {
     struct look *look = arg;
@@ -141,6 +150,8 @@ static void watch(void *arg)
     look->stood_ms = stands ? look->stood_ms + WATCH_MS : 0;
     if (look->given_up && !stands)
         answers_again(look);
+    else if (look->answers && look->stood_ms >= look->n->settings->look_limit_ms)
+        hangs_again(look);
     else if (!look->given_up && look->stood_ms >= look->n->settings->look_limit_ms)
         give_up(look);
 }
@@ -172,9 +183,25 @@ static void begin_none(struct noded *n, const struct look_fns *fns, void *arg, c
         abort();
 }
 
+/* Why no other thread is sent there; NULL = one may be. */
+static const char *hangs_too(const struct noded *n, const struct look_fns *fns)
+{
+    const struct look *look, *one = NULL;
+    unsigned n_running = 0;
+
+    if (fns->walks)
+        return noded_look_hangs(n);
+    LIST_FOREACH(look, &n->hung, link)
+    if (!look->fns->walks) {
+        n_running++;
+        one = look;
+    }
+    return n_running >= HUNG_RUNNING_MAX ? one->where : NULL;
+}
+
 void noded_look(struct noded *n, struct looker *looker, const struct look_fns *fns, void *arg)
 {
-    const char *hangs = fns->walks ? noded_look_hangs(n) : NULL;
+    const char *hangs = hangs_too(n, fns);
     struct look *look;
     pthread_t thread;
 

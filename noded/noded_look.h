@@ -38,7 +38,8 @@ struct look_fns {
     /* It hangs, where says at what. arg is the thread's until late. */
     void (*hung)(void *arg, const char *where);
     void (*late)(void *arg);
-    /* It goes to where files lie, or may: what can hang. While one hangs there no other begins, and hung is told of its place. */
+    /* It goes to where files lie, or may: what can hang. While one hangs there no other begins, and hung is told of its place.
+     * Of others eight may hang. */
     bool walks;
 };
 
