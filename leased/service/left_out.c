@@ -18,7 +18,7 @@ static bool is_member(const struct fsm_lease *lease, const struct fsm_node *node
     return false;
 }
 
-static void add(struct left_out *left_out, size_t *cap, const struct fsm_node *node)
+static void add(struct left_out *left_out, size_t *cap, const struct fsm_node *node, bool reasons)
 {
     Xce__V1__LeftOut *item;
 
@@ -27,10 +27,11 @@ static void add(struct left_out *left_out, size_t *cap, const struct fsm_node *n
     xce__v1__left_out__init(item);
     item->node = (char *)node->name;
     item->state = (char *)node_proto_state_word(node->state);
-    item->reason = (char *)(node->reason ? node->reason : "");
+    item->reason = (char *)(reasons && node->reason ? node->reason : "");
 }
 
-void left_out_find(const struct fsm *fsm, const struct fsm_lease *lease, struct left_out *ret)
+void left_out_find(const struct fsm *fsm, const struct fsm_lease *lease, bool reasons,
+                   struct left_out *ret)
 {
     const struct fsm_node *node = NULL;
     size_t cap = 0;
@@ -39,7 +40,7 @@ void left_out_find(const struct fsm *fsm, const struct fsm_lease *lease, struct 
     *ret = (struct left_out){0};
     while ((node = fsm_node_next(fsm, node)))
         if (!is_member(lease, node, &at))
-            add(ret, &cap, node);
+            add(ret, &cap, node, reasons);
     if (ret->n)
         ret->pointers = mem_must_calloc(ret->n, sizeof *ret->pointers);
     for (size_t i = 0; i < ret->n; i++)

@@ -98,6 +98,9 @@ const struct fsm_lease *find_ended(struct service *service, const struct service
 
     if (key->key_case != XCE__V1__LEASE_KEY__KEY_JOB || !job_owner(request, key, &owner))
         return NULL;
+    /* All leases are gone through: not for who may see none of them. */
+    if (request->scope == SCOPE_OWN && owner != request->principal.uid)
+        return NULL;
     for (const struct fsm_lease *lease = fsm_lease_next(fsm, 0); lease;
          lease = fsm_lease_next(fsm, lease->id))
         if (lease->owner.uid == owner && is(&key->job, lease->job) &&

@@ -85,11 +85,13 @@ static void find_left_out(const struct service *service, const struct service_re
                           const struct fsm_lease *const *leases, size_t n, struct left_out *ret)
 {
     const Xce__V1__AcquireRequest *message = (const Xce__V1__AcquireRequest *)request->message;
+    bool reasons = policy_decide(service->policy, &request->principal, "NodeService/List") ==
+                   SCOPE_ALL;
 
     *ret = (struct left_out){0};
     for (size_t i = 0; i < n && i < message->n_leases; i++)
         if (message->leases[i]->all_nodes) {
-            left_out_find(service_fsm(service), leases[i], ret);
+            left_out_find(service_fsm(service), leases[i], reasons, ret);
             return;
         }
 }

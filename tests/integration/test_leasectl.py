@@ -181,6 +181,9 @@ class LeasectlTest(unittest.TestCase):
         run = self.run_ctl("acquire", "--nodes", "all", "--print", "uid")
         self.assertEqual((run.returncode, run.stdout.count("\n")), (0, 1))
         self.assertIn("without n2 (draining), n5 (cordoned)", run.stderr)
+        # Why is for who may list nodes.
+        theirs = self.json("acquire", "--nodes", "all", "--job", "theirs", prefix=NOBODY)
+        self.assertEqual([(x["node"], x["reason"]) for x in theirs["left_out"]], [("n2", ""), ("n5", "")])
         # Who is named is refused, not left out.
         self.assertEqual(self.acquire()["left_out"], [])
 

@@ -18,6 +18,7 @@ TIERS = [
     (2, 'noded/state', _VALUES + ['noded/reason']),
     (2, 'noded/epochs', _VALUES),
     (2, 'noded/deferred', _VALUES),
+    (2, 'noded/retired', _VALUES),
     (2, 'noded/output', _VALUES),
     (2, 'noded/sweep', _VALUES + ['noded/reason']),
     (3, 'leased/engine', _VALUES + ['leased/fsm', 'common/net']),
