@@ -291,9 +291,20 @@ static void raft_follower_with_a_full_disk_leaves_requests_to_others(void **stat
 static void raft_log_of_long_entries_stays_within_the_disk(void **state)
 {
     struct raft_kit *kit = *state;
+    int64_t until = clock_mono_ms() + 120000;
 
-    for (unsigned i = 0; i < 500; i++)
-        assert_int_equal(write_much(kit, 1), 0);
+    for (unsigned i = 0; i < 500;) {
+        int r = write_much(kit, 1);
+
+        for (unsigned j = 0; j < 3; j++)
+            assert_int_equal(kit->nodes[j].kit.health, 0);
+        i += r == 0;
+        if (r == 0)
+            continue;
+        /* On a busy machine somebody else comes to lead. */
+        assert_true((r == -EAGAIN || r == -ECONNABORTED) && clock_mono_ms() < until);
+        raft_kit_elapse(kit, 20);
+    }
     assert_true(raft_kit_equal(kit));
     assert_true(is_well(kit, NULL));
 }
