@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/sysmacros.h>
 #include <sys/xattr.h>
 #include <unistd.h>
@@ -79,19 +80,35 @@ int inode_has_lists(const char *name)
     return has < 0 ? has : (has & HAS_LISTS) != 0;
 }
 
-bool inode_is_snapshot(const struct ids *ids, const char *name, const struct statx *st,
-                       const struct root *root)
+static bool is_same_device(const struct root *root, const struct statx *st)
+{
+    return st->stx_dev_major == root->dev_major && st->stx_dev_minor == root->dev_minor;
+}
+
+/* Nobody can write there, whatever the mode. */
+static bool is_read_only(int fd)
+{
+    struct statvfs fs;
+
+    return (fstatvfs(fd, &fs) == 0 && (fs.f_flag & ST_RDONLY)) ||
+           (faccessat(fd, "", W_OK, AT_EACCESS | AT_EMPTY_PATH) < 0 && errno == EROFS);
+}
+
+bool inode_is_snapshot(const struct root *root, int dir_fd, const char *name,
+                       const struct statx *st)
 {
     static const char *const known[] = {".snapshot", ".snapshots", ".zfs"};
+    struct statx now;
+    size_t i = 0;
 
-    /* A job can make a folder of that name, and a subvolume, too, which is its own then. */
-    if (inode_matches(ids, st) ||
-        (st->stx_dev_major == root->dev_major && st->stx_dev_minor == root->dev_minor))
+    while (i < ARRAY_LEN(known) && strcmp(name, known[i]) != 0)
+        i++;
+    /* There anybody makes a subvolume of any name, and sets whether it can be written to. */
+    if (i == ARRAY_LEN(known) || strcmp(root->type, "btrfs") == 0 || is_same_device(root, st))
         return false;
-    for (size_t i = 0; i < ARRAY_LEN(known); i++)
-        if (strcmp(name, known[i]) == 0)
-            return true;
-    return false;
+    auto_close int fd = inode_pin(dir_fd, name, &now);
+    return fd >= 0 && S_ISDIR(now.stx_mode) && now.stx_uid == 0 && !is_same_device(root, &now) &&
+           is_read_only(fd);
 }
 
 /* ---- telling ---- */
@@ -382,13 +399,9 @@ static int pin(const struct inode_task *task, struct root *root, int dir_fd, con
     return fd;
 }
 
-static int folder_met(const struct inode_task *task, struct root *root, const char *name,
-                      const struct statx *st)
+static int folder_met(struct root *root, int dir_fd, const char *name, const struct statx *st)
 {
-    if (!inode_is_snapshot(&task->options->ids, name, st, root))
-        return INODE_FOLDER;
-    root->tally.snapshots++;
-    return 0;
+    return inode_is_snapshot(root, dir_fd, name, st) ? 0 : INODE_FOLDER;
 }
 
 /* What is pinned, whatever the name was a moment ago. */
@@ -397,7 +410,7 @@ static int pinned_look(const struct target *t)
     if (t->st.stx_mnt_id != t->root->mount)
         return 0; /* counted as the tree was opened, or mounted since: it is no part of it */
     if (S_ISDIR(t->st.stx_mode))
-        return folder_met(t->task, t->root, t->name, &t->st);
+        return folder_met(t->root, t->dir_fd, t->name, &t->st);
     if (inode_matches(&t->task->options->ids, &t->st))
         file_mend(t);
     else if (!t->task->options->acl_owned && !t->root->given_up)
@@ -419,7 +432,7 @@ static int foreign_look(const struct inode_task *task, struct root *root, int di
     if (st.stx_mnt_id != root->mount)
         return 0;
     if (S_ISDIR(st.stx_mode))
-        return folder_met(task, root, name, &st);
+        return folder_met(root, dir_fd, name, &st);
     if (inode_matches(&task->options->ids, &st))
         return -EAGAIN;
     if (task->options->acl_owned || S_ISLNK(st.stx_mode))

@@ -61,9 +61,10 @@ int inode_pin(int dir_fd, const char *name, struct statx *ret);
 /* How many entries of its lists name them. -errno. */
 int inode_lists_name(const struct ids *ids, int fd, bool folder);
 
-/* A folder that is not entered, as it is a snapshot that a file system keeps, under a name that is known for that. parent: it. */
-bool inode_is_snapshot(const struct ids *ids, const char *name, const struct statx *st,
-                       const struct root *root);
+/* A folder that is not entered, as it is a snapshot that a file system keeps: under a name that is known for that, on a device of
+ * its own, of root, read-only. Never on btrfs, where whoever likes makes folders of that kind. st: of the name. */
+bool inode_is_snapshot(const struct root *root, int dir_fd, const char *name,
+                       const struct statx *st);
 
 /* An error of what is not there any more, as far as can be told. */
 bool inode_is_gone(int error);

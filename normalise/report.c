@@ -38,6 +38,7 @@ static const char *const classes[N_EXCEPTIONS] = {
     [EXCEPTION_UNKNOWN] = "unknown",
     [EXCEPTION_LEFT] = "left",
     [EXCEPTION_MOVED] = "mutating",
+    [EXCEPTION_SNAPSHOT] = "snapshot",
 };
 
 static const char *const verdicts[] = {"clean", "dirty", "blocked", "unproven"};

@@ -21,6 +21,7 @@ enum exception {
     EXCEPTION_UNKNOWN,   /* could not be looked at */
     EXCEPTION_LEFT,      /* of the uid or gid, after all */
     EXCEPTION_MOVED,     /* a folder that changed as it was to be proved */
+    EXCEPTION_SNAPSHOT,  /* left out */
     N_EXCEPTIONS,
 };
 

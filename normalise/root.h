@@ -24,7 +24,7 @@ struct tally {
     _Atomic uint64_t blocked;   /* could not be changed */
     _Atomic uint64_t unknown;   /* could not be looked at */
     _Atomic uint64_t mounts;    /* met, and left out */
-    _Atomic uint64_t snapshots; /* met, and left out */
+    _Atomic uint64_t snapshots; /* met by the last proof, and left out */
     _Atomic uint64_t left;      /* seen by the last proof */
     _Atomic uint64_t moved;     /* folders that changed during the last proof */
 };

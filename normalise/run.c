@@ -131,8 +131,10 @@ static struct sums sums_of(const struct state *s)
 
 static void proof_forget(struct state *s)
 {
-    for (size_t i = 0; i < s->n_roots; i++)
-        s->roots[i].tally.left = s->roots[i].tally.moved = 0;
+    for (size_t i = 0; i < s->n_roots; i++) {
+        struct tally *t = &s->roots[i].tally;
+        t->left = t->moved = t->snapshots = 0;
+    }
 }
 
 enum { AGAIN = 1 };

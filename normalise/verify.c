@@ -146,6 +146,17 @@ static int list_look(const struct verify *verify, const struct walk_at *at, cons
     return n < 0 ? n : 0;
 }
 
+/* Whether a folder is to be entered; else it is told that it is not. */
+static bool folder_look(const struct verify *verify, const struct walk_at *at, const char *name,
+                        const struct statx *st)
+{
+    if (!inode_is_snapshot(at->root, at->fd, name, st))
+        return true;
+    at->root->tally.snapshots++;
+    tell(verify, at, name, st, EXCEPTION_SNAPSHOT);
+    return false;
+}
+
 static bool look_entry(void *arg, struct walk_at *at, const struct dirent64 *entry)
 {
     const struct verify *verify = arg;
@@ -159,7 +170,7 @@ static bool look_entry(void *arg, struct walk_at *at, const struct dirent64 *ent
         if (st.stx_mnt_id != at->root->mount)
             return false;
         if (S_ISDIR(st.stx_mode))
-            return !inode_is_snapshot(ids, name, &st, at->root);
+            return folder_look(verify, at, name, &st);
         if (inode_matches(ids, &st)) {
             left(verify, at, name, &st);
             return false;
@@ -208,7 +219,6 @@ static bool compare_begin(void *arg, const struct walk_at *at, const struct stat
 static bool compare_entry(void *arg, struct walk_at *at, const struct dirent64 *entry)
 {
     const struct verify *verify = arg;
-    const struct ids *ids = &verify->task.options->ids;
     struct statx st;
     int r;
 
@@ -218,7 +228,7 @@ static bool compare_entry(void *arg, struct walk_at *at, const struct dirent64 *
     if (r < 0)
         entry_failed(verify, at, entry->d_name, "look", r);
     return r == 0 && S_ISDIR(st.stx_mode) && st.stx_mnt_id == at->root->mount &&
-           !inode_is_snapshot(ids, entry->d_name, &st, at->root);
+           !inode_is_snapshot(at->root, at->fd, entry->d_name, &st);
 }
 
 const struct walk_ops verify_compare_ops = {

@@ -318,6 +318,20 @@ class Shapes(trees.TreeTest):
         for path in (covered + "/under", covered, bound, top):
             self.assert_is(path)
 
+    def test_subvolumes(self):
+        """Whoever makes one may call it as a snapshot is called, and keep files of others there."""
+        top = self.dir(self.mount("btrfs") + "/job")
+        ours = []
+        for uid, name in ((OTHER, ".snapshots"), (TO, ".zfs"), (UID, ".snapshot"), (0, "plain")):
+            folder = trees.subvolume(top, name)
+            os.chown(folder, uid, uid and OTHER_GID)
+            ours.append(self.file(folder + "/file"))
+        done = run(top)
+        self.assert_clean(done)
+        for path in ours:
+            self.assert_is(path)
+        self.assertEqual(done.end["snapshots"], 0)
+
     def test_read_only(self):
         """It stops trying."""
         fs = self.mount("ext4")
@@ -447,6 +461,18 @@ class Faults(trees.TreeTest):
         self.assertEqual((done.end["rounds"], done.end["vanished"], done.end["changed"]), (2, 1, 3))
         _, done = self.faulty("ESTALE")
         self.assertEqual((done.code, done.end["verdict"], done.end["rounds"]), (1, "dirty", 5), done)
+
+    def test_snapshots(self):
+        """Those of the file system are left out, by name; what is not of root is none of those."""
+        top = self.dir(os.path.join(self.shared("tmpfs"), "job"))
+        kept = self.file(self.dir(top + "/.snapshot", 0, 0, 0o777) + "/file")
+        ours = self.file(self.dir(self.dir(top + "/below") + "/.snapshot", OTHER, OTHER_GID) + "/file")
+        done = run(top, env={**os.environ, "LD_PRELOAD": trees.BUILD + "/tests/lib/libfile_fault.so"})
+        self.assert_clean(done)
+        self.assertEqual((done.end["snapshots"], [e["path"] for e in done.of("exception") if e["class"] == "snapshot"]),
+                         (1, [os.path.dirname(kept)]))
+        self.assert_is(kept, UID, GID)
+        self.assert_is(ours)
 
     def test_refused_again_and_again(self):
         """As by a server for which root is nobody: it stops after 64 in a row."""

@@ -3,6 +3,7 @@
 A test begins with `trees.alone()`, which gives the process such a namespace, and needs root."""
 import atexit
 import ctypes
+import fcntl
 import json
 import os
 import shutil
@@ -51,6 +52,16 @@ def acl(*entries):
 def set_flags(path, flags):
     """+i, +a: chattr of e2fsprogs; False: this file system has none."""
     return subprocess.run(["chattr", flags, path], stderr=subprocess.DEVNULL).returncode == 0
+
+
+def subvolume(parent, name):
+    """Of btrfs: BTRFS_IOC_SUBVOL_CREATE, which needs no privilege."""
+    fd = os.open(parent, os.O_RDONLY)
+    try:
+        fcntl.ioctl(fd, 0x5000940e, bytearray(struct.pack("<q4088s", 0, os.fsencode(name))))
+    finally:
+        os.close(fd)
+    return os.path.join(parent, name)
 
 
 def exchange(one, other):
@@ -128,7 +139,7 @@ class TreeTest(unittest.TestCase):
                                (("lowerdir", "lower"), ("upperdir", "upper"), ("workdir", "work")))
             subprocess.run(["mount", "-t", "overlay", "-o", options, "overlay", top], check=True)
         else:
-            self.mount_image(kind, top, "320M" if kind == "xfs" else size)
+            self.mount_image(kind, top, "320M" if kind in ("xfs", "btrfs") else size)
         if not keep:
             self.addCleanup(subprocess.run, ["umount", "-l", top], check=True)
         return top

@@ -1,7 +1,8 @@
 /* Preloaded (LD_PRELOAD): to change the owner of a file that is called as an error is ("EIO", "EIO-2") fails with that error, the
  * first so many times as the name has after a "+" ("ESTALE+1"), or else always. What "LIE" is called is said to be changed and is
- * not. A folder that is called "BUSY", and that all may write, changes whenever somebody goes into it, so that its time tells.
- * Stands for servers and disks, and people, that do so. */
+ * not. A folder that is called ".snapshot" is on a device of its own, and read-only. A folder that is called "BUSY", and that all
+ * may write, changes whenever somebody goes into it, so that its time tells. Stands for servers and disks, and people, that do
+ * so. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -52,6 +53,27 @@ EXPORTED int fchownat(int dir_fd, const char *name, uid_t uid, gid_t gid, int fl
         return errors[i].error ? -1 : 0;
     }
     return (int)syscall(SYS_fchownat, dir_fd, name, uid, gid, flags);
+}
+
+EXPORTED int statx(int dir_fd, const char *name, int flags, unsigned mask, struct statx *ret)
+{
+    char path[PATH_MAX];
+    int r = (int)syscall(SYS_statx, dir_fd, name, flags, mask, ret);
+
+    if (r == 0 && strcmp(*name ? name : name_of(dir_fd, path), ".snapshot") == 0)
+        ret->stx_dev_minor ^= 1;
+    return r;
+}
+
+EXPORTED int faccessat(int dir_fd, const char *name, int mode, int flags)
+{
+    char path[PATH_MAX];
+
+    if (strcmp(name_of(dir_fd, path), ".snapshot") == 0) {
+        errno = EROFS;
+        return -1;
+    }
+    return (int)syscall(SYS_faccessat2, dir_fd, name, mode, flags);
 }
 
 EXPORTED int fchdir(int fd)
