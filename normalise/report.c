@@ -39,6 +39,7 @@ static const char *const classes[N_EXCEPTIONS] = {
     [EXCEPTION_LEFT] = "left",
     [EXCEPTION_MOVED] = "mutating",
     [EXCEPTION_SNAPSHOT] = "snapshot",
+    [EXCEPTION_MOUNT] = "mount",
 };
 
 static const char *const verdicts[] = {"clean", "dirty", "blocked", "unproven"};
@@ -331,7 +332,9 @@ void report_exception(struct report *report, const struct exception_info *info)
         return;
     }
     report->n_told++;
-    if (info->root)
+    if (info->path)
+        buf_adds(&path, info->path);
+    else if (info->root)
         path_of(info->root, info->dir_fd, info->name, &path);
     if (report->json)
         exception_record(report, info, &path);

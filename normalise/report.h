@@ -22,6 +22,7 @@ enum exception {
     EXCEPTION_LEFT,      /* of the uid or gid, after all */
     EXCEPTION_MOVED,     /* a folder that changed as it was to be proved */
     EXCEPTION_SNAPSHOT,  /* left out */
+    EXCEPTION_MOUNT,     /* left out */
     N_EXCEPTIONS,
 };
 
@@ -30,6 +31,7 @@ struct exception_info {
     int error;               /* negative errno; 0 = none */
     const char *op;          /* what was tried */
     const struct root *root; /* NULL = it has no path that is known, but an inode number */
+    const char *path;        /* all of it, if it is known; NULL = name in dir_fd */
     int dir_fd;              /* where name is; -1 = somewhere in the root */
     const char *name;        /* "" = the folder itself */
     uint32_t dev_major, dev_minor;

@@ -83,6 +83,28 @@ static bool mount_look(void *arg, const struct mount_info *mount)
     return true;
 }
 
+struct mounts_arg {
+    const struct root *root;
+    void (*tell)(void *arg, const char *path);
+    void *arg;
+};
+
+static bool mount_tell(void *arg, const struct mount_info *mount)
+{
+    const struct mounts_arg *a = arg;
+
+    if (is_below(mount->path, a->root->real))
+        a->tell(a->arg, mount->path);
+    return true;
+}
+
+int root_mounts(const struct root *root, void (*tell)(void *arg, const char *path), void *arg)
+{
+    struct mounts_arg a = {root, tell, arg};
+
+    return mounts_each(mount_tell, &a);
+}
+
 static int type_check(const struct root *root, const struct looked_for *looked, bool allow_overlay,
                       struct err *err)
 {

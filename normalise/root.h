@@ -23,9 +23,10 @@ struct tally {
     _Atomic uint64_t vanished;  /* gone, or another one, as they were about to be looked at */
     _Atomic uint64_t blocked;   /* could not be changed */
     _Atomic uint64_t unknown;   /* could not be looked at */
-    _Atomic uint64_t mounts;    /* met, and left out */
+    _Atomic uint64_t mounts;    /* below it as it was opened, and left out */
     _Atomic uint64_t snapshots; /* met by the last proof, and left out */
     _Atomic uint64_t left;      /* seen by the last proof */
+    _Atomic uint64_t hidden;    /* mounts that were met by the last proof, which can not see under them */
     _Atomic uint64_t moved;     /* folders that changed during the last proof */
 };
 
@@ -48,6 +49,9 @@ struct root {
 /* Refused: no folder, a symlink on the way, the machine's own root, an overlay unless allowed, an id-mapped mount, a file system
  * without files of anybody. 0; -errno with err. Zero at first; root_done takes it also after a failure. */
 int root_open(const char *path, bool allow_overlay, struct root *ret, struct err *err);
+
+/* The path of each mount below it now. 0; -errno. */
+int root_mounts(const struct root *root, void (*tell)(void *arg, const char *path), void *arg);
 void root_done(struct root *root);
 
 #endif

@@ -112,7 +112,7 @@ static int walk_do(struct state *s, const char *phase, const struct walk_ops *op
 /* ---- rounds ---- */
 
 struct sums {
-    uint64_t blocked, unknown, left, moved;
+    uint64_t blocked, unknown, left, hidden, moved;
 };
 
 static struct sums sums_of(const struct state *s)
@@ -124,6 +124,7 @@ static struct sums sums_of(const struct state *s)
         sums.blocked += t->blocked;
         sums.unknown += t->unknown;
         sums.left += t->left;
+        sums.hidden += t->hidden;
         sums.moved += t->moved;
     }
     return sums;
@@ -133,20 +134,20 @@ static void proof_forget(struct state *s)
 {
     for (size_t i = 0; i < s->n_roots; i++) {
         struct tally *t = &s->roots[i].tally;
-        t->left = t->moved = t->snapshots = 0;
+        t->left = t->hidden = t->moved = t->snapshots = 0;
     }
 }
 
 enum { AGAIN = 1 };
 
-struct scan_arg {
+struct root_arg {
     const struct state *s;
     struct root *root;
 };
 
 static void scan_found(void *arg, uint64_t ino, uint32_t links)
 {
-    const struct scan_arg *a = arg;
+    const struct root_arg *a = arg;
     const struct exception_info info = {
         .class = EXCEPTION_LEFT,
         .dir_fd = -1,
@@ -178,7 +179,7 @@ static int scan_all(struct state *s)
     s->scanned = false;
     report_phase(s->report, "scan");
     for (size_t i = 0; i < s->n_roots && r == 0; i++) {
-        struct scan_arg arg = {s, &s->roots[i]};
+        struct root_arg arg = {s, &s->roots[i]};
         if (!is_scanned(s, i))
             r = scan_inodes(s->roots[i].fd, &s->options->ids, &s->stop, scan_found, &arg);
     }
@@ -204,6 +205,8 @@ static int round_do(struct state *s)
         return r;
     if (sums.left)
         return s->options->dry_run ? 0 : AGAIN;
+    if (sums.hidden)
+        return 0;
     if (sums.moved)
         return AGAIN;
     r = walk_do(s, "compare", &verify_compare_ops, &s->verify);
@@ -237,6 +240,8 @@ static const char *judge(const struct state *s, bool settled, struct verdict_inf
     }
     if (sums.unknown)
         return "something could not be looked at";
+    if (sums.hidden)
+        return "what lies under mounts in the paths could not be seen: run it with CAP_SYS_ADMIN";
     if (!settled)
         return "folders change all the time";
     info->proof = s->scanned ? PROOF_INODE_SCAN : PROOF_DOUBLE_COLLECT;
@@ -244,6 +249,33 @@ static const char *judge(const struct state *s, bool settled, struct verdict_inf
         return "a better proof is asked for than there is for these paths";
     info->verdict = VERDICT_CLEAN;
     return NULL;
+}
+
+static void mount_found(void *arg, const char *path)
+{
+    const struct root_arg *a = arg;
+    const struct exception_info info = {
+        .class = EXCEPTION_MOUNT,
+        .root = a->root,
+        .path = path,
+        .dir_fd = -1,
+        .name = "",
+    };
+
+    report_exception(a->s->report, &info);
+}
+
+/* What is not looked at, as the paths are seen by mounts of their own; without, the look meets and tells them. 0; -errno. */
+static int mounts_tell(struct state *s)
+{
+    int r = 0;
+
+    for (size_t i = 0; i < s->n_roots && r == 0; i++) {
+        struct root_arg arg = {s, &s->roots[i]};
+        if (s->roots[i].own_mount && s->roots[i].tally.mounts)
+            r = root_mounts(&s->roots[i], mount_found, &arg);
+    }
+    return r;
 }
 
 static int rounds(struct state *s, struct verdict_info *ret)
@@ -288,7 +320,9 @@ int run(const struct options *options, struct root *roots, size_t n_roots, struc
     s.signals = signals;
     s.verify.task = (struct inode_task){options, report, &s.rate, &s.stop};
     rate_init(&s.rate, options->rate);
-    r = rounds(&s, ret);
+    r = mounts_tell(&s);
+    if (r == 0)
+        r = rounds(&s, ret);
     rate_done(&s.rate);
     return r;
 }

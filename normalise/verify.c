@@ -167,8 +167,11 @@ static bool look_entry(void *arg, struct walk_at *at, const struct dirent64 *ent
 
     at->root->tally.seen++;
     if (r == 0) {
-        if (st.stx_mnt_id != at->root->mount)
+        if (st.stx_mnt_id != at->root->mount) {
+            at->root->tally.hidden++;
+            tell(verify, at, name, &st, EXCEPTION_MOUNT);
             return false;
+        }
         if (S_ISDIR(st.stx_mode))
             return folder_look(verify, at, name, &st);
         if (inode_matches(ids, &st)) {

@@ -22,6 +22,8 @@ from trees import ACCESS, DEFAULT, GID, GROUP, GROUP_OBJ, MASK, OTHER, OTHER_GID
 CAPABILITY = "security.capability"
 CAP_NET_RAW = bytes.fromhex("0100000200200000000000000000000000000000")
 KINDS = ("ext4", "xfs", "tmpfs", "overlay")
+# So that it can not have a mount of its own.
+NO_MOUNT = ("capsh", "--drop=cap_sys_admin", "--", "-c", 'exec "$0" "$@"')
 # A deadline for what takes no time.
 SOON = 60
 
@@ -300,8 +302,10 @@ class Shapes(trees.TreeTest):
         over = self.file(covered + "/over")
         try:
             # Without a mount of its own it does not see what lies under them, and goes into none of them.
-            done = run(top, prefix=("capsh", "--drop=cap_sys_admin", "--", "-c", 'exec "$0" "$@"'))
-            self.assert_clean(done)
+            done = run(top, prefix=NO_MOUNT)
+            self.assertEqual((done.code, done.end["verdict"], done.end["proof"]), (3, "unproven", "none"), done)
+            self.assertRegex(done.end["reason"], "under mounts")
+            self.assertEqual(done.classes(), {"mount": ["bound", "covered"]})
             self.assertEqual((done.of("root")[0]["own_mount"], done.of("root")[0]["mounts"]), (False, 2))
             self.assert_is(top)
             for path in (over, foreign, covered, bound):
@@ -310,6 +314,7 @@ class Shapes(trees.TreeTest):
             done = run(top)
             self.assert_clean(done)
             self.assertEqual((done.of("root")[0]["own_mount"], done.of("root")[0]["mounts"]), (True, 2))
+            self.assertEqual(sorted(e["path"] for e in done.of("exception") if e["class"] == "mount"), [bound, covered])
             self.assertEqual(witness(foreign), before)
             self.assert_is(over, UID, GID)
         finally:
@@ -597,7 +602,24 @@ class Ends(trees.TreeTest):
         self.assertEqual(process.returncode, 4, err)
         self.assertIn(b"No space left", err)
 
-    def held(self, *args):
+    def test_mounted_meanwhile(self):
+        """Over a folder with files of the uid, where it has no mount of its own: nobody has seen those."""
+        top = self.dir(os.path.join(self.shared("tmpfs"), "job"))
+        covered = self.dir(top + "/covered", OTHER, OTHER_GID)
+        under = self.file(covered + "/file")
+        process, _ = self.held(top, prefix=NO_MOUNT)
+        subprocess.run(["mount", "-t", "tmpfs", "tmpfs", covered], check=True)
+        try:
+            done = trees.finish(process)
+        finally:
+            subprocess.run(["umount", covered], check=True)
+        self.assertEqual((done.code, done.end["verdict"], done.end["mounts"]), (3, "unproven", 0), done)
+        self.assertEqual(done.classes(), {"mount": ["covered"]})
+        self.assert_is(under, UID, GID)
+        self.assert_clean(run(top, prefix=NO_MOUNT))
+        self.assert_is(under)
+
+    def held(self, *args, **kwargs):
         """One that waits for its first record to be taken: the process and where to take it."""
         take, give = os.pipe()
         os.set_blocking(give, False)
@@ -606,7 +628,7 @@ class Ends(trees.TreeTest):
                 os.write(give, b" " * 4096)
         except BlockingIOError:
             os.set_blocking(give, True)
-        process = trees.start(*args, stdout=give)
+        process = trees.start(*args, stdout=give, **kwargs)
         os.close(give)
         self.addCleanup(process.stderr.close)
         process.stdout = os.fdopen(take, "rb")
