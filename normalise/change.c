@@ -8,6 +8,7 @@ static bool change_begin(void *arg, const struct walk_at *at, const struct statx
 {
     const struct inode_task *task = arg;
 
+    root_time_met(at->root, st);
     inode_folder_begin(task, at->root, at->fd, st);
     return st->stx_uid == task->options->ids.uid;
 }

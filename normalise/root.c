@@ -21,6 +21,10 @@
 static const char *const no_files[] = {"proc",   "sysfs",      "cgroup",  "cgroup2", "devpts",
                                        "mqueue", "securityfs", "debugfs", "tracefs", "bpf"};
 
+/* Those that stamp a folder, by their own clock, whenever a name in it comes or goes, and let nobody set that time. */
+static const char *const known_times[] = {"ext2",  "ext3",    "ext4", "xfs",  "btrfs",
+                                          "tmpfs", "overlay", "nfs",  "nfs4", "zfs"};
+
 static int top_open(const char *path)
 {
     struct open_how how = {
@@ -103,6 +107,14 @@ int root_mounts(const struct root *root, void (*tell)(void *arg, const char *pat
     struct mounts_arg a = {root, tell, arg};
 
     return mounts_each(mount_tell, &a);
+}
+
+static bool has_times(const struct root *root)
+{
+    for (size_t i = 0; i < ARRAY_LEN(known_times); i++)
+        if (strcmp(root->type, known_times[i]) == 0)
+            return true;
+    return false;
 }
 
 static int type_check(const struct root *root, const struct looked_for *looked, bool allow_overlay,
@@ -201,6 +213,7 @@ int root_open(const char *path, bool allow_overlay, struct root *ret, struct err
     r = type_check(ret, &looked, allow_overlay, err);
     if (r < 0)
         return r;
+    ret->times = has_times(ret);
     mount_own(ret);
     ret->handles = handle_try(ret->fd);
     return 0;

@@ -5,6 +5,7 @@
 #ifndef XCE_NORMALISE_ROOT_H
 #define XCE_NORMALISE_ROOT_H
 
+#include <linux/stat.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,8 +27,9 @@ struct tally {
     _Atomic uint64_t mounts;    /* below it as it was opened, and left out */
     _Atomic uint64_t snapshots; /* met by the last proof, and left out */
     _Atomic uint64_t left;      /* seen by the last proof */
-    _Atomic uint64_t hidden;    /* mounts that were met by the last proof, which can not see under them */
-    _Atomic uint64_t moved;     /* folders that changed during the last proof */
+    _Atomic uint64_t
+        hidden; /* mounts that were met by the last proof, which can not see under them */
+    _Atomic uint64_t moved; /* folders that changed during the last proof */
 };
 
 struct root {
@@ -36,19 +38,28 @@ struct root {
     int fd;           /* its top, open for reading */
     bool own_mount;   /* a private copy */
     bool handles;     /* folders can be found by handle */
+    bool times;       /* its file system is known to stamp each change of a folder */
     uint64_t mount;   /* of fd */
     uint32_t dev_major, dev_minor;
     uint64_t ino;
     uint64_t fsid;
     char type[32]; /* of its file system: "ext4" */
     struct tally tally;
-    _Atomic unsigned refused; /* changes in a row */
-    _Atomic bool given_up;    /* nothing can be changed there */
+    _Atomic bool whole_seconds; /* times may have no more */
+    _Atomic unsigned refused;   /* changes in a row */
+    _Atomic bool given_up;      /* nothing can be changed there */
 };
 
 /* Refused: no folder, a symlink on the way, the machine's own root, an overlay unless allowed, an id-mapped mount, a file system
  * without files of anybody. 0; -errno with err. Zero at first; root_done takes it also after a failure. */
 int root_open(const char *path, bool allow_overlay, struct root *ret, struct err *err);
+
+/* For each folder: its time may tell that there are whole seconds alone. */
+static inline void root_time_met(struct root *root, const struct statx *st)
+{
+    if (st->stx_ctime.tv_nsec == 0)
+        root->whole_seconds = true;
+}
 
 /* The path of each mount below it now. 0; -errno. */
 int root_mounts(const struct root *root, void (*tell)(void *arg, const char *path), void *arg);

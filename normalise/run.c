@@ -138,6 +138,24 @@ static void proof_forget(struct state *s)
     }
 }
 
+static bool has_whole_seconds(const struct state *s)
+{
+    bool any = false;
+
+    for (size_t i = 0; i < s->n_roots; i++)
+        any |= s->roots[i].whole_seconds;
+    return any;
+}
+
+static bool has_times(const struct state *s)
+{
+    bool all = true;
+
+    for (size_t i = 0; i < s->n_roots; i++)
+        all &= s->roots[i].times;
+    return all;
+}
+
 enum { AGAIN = 1 };
 
 struct root_arg {
@@ -198,7 +216,7 @@ static int round_do(struct state *s)
         r = walk_do(s, "change", &change_ops, &s->verify.task);
     if (r < 0 || s->stop)
         return r;
-    verify_begin(&s->verify);
+    verify_begin(&s->verify, has_whole_seconds(s));
     r = walk_do(s, "prove", &verify_look_ops, &s->verify);
     sums = sums_of(s);
     if (r < 0 || s->stop || sums.blocked || sums.unknown)
@@ -209,6 +227,8 @@ static int round_do(struct state *s)
         return 0;
     if (sums.moved)
         return AGAIN;
+    if (!has_times(s))
+        return 0;
     r = walk_do(s, "compare", &verify_compare_ops, &s->verify);
     sums = sums_of(s);
     if (r < 0 || s->stop || sums.unknown)
@@ -244,6 +264,8 @@ static const char *judge(const struct state *s, bool settled, struct verdict_inf
         return "what lies under mounts in the paths could not be seen: run it with CAP_SYS_ADMIN";
     if (!settled)
         return "folders change all the time";
+    if (!has_times(s))
+        return "the times of a file system in the paths are not known to tell of every change";
     info->proof = s->scanned ? PROOF_INODE_SCAN : PROOF_DOUBLE_COLLECT;
     if (info->proof < s->options->least)
         return "a better proof is asked for than there is for these paths";

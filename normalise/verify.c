@@ -16,14 +16,26 @@
 #define TICK_NS   INT64_C(20000000)
 #define SECOND_NS INT64_C(1000000000)
 
-void verify_begin(struct verify *verify)
+/* Until what has been changed is older than a tick, or than its second, if times have no more. */
+static void age(bool whole_seconds)
 {
-    const struct timespec pause = {.tv_nsec = 2 * TICK_NS};
+    struct timespec pause = {.tv_nsec = 2 * TICK_NS}, now;
+
+    if (whole_seconds) {
+        (void)clock_gettime(CLOCK_REALTIME, &now);
+        pause.tv_nsec += SECOND_NS - now.tv_nsec;
+        pause.tv_sec = pause.tv_nsec / SECOND_NS;
+        pause.tv_nsec %= SECOND_NS;
+    }
+    (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+}
+
+void verify_begin(struct verify *verify, bool whole_seconds)
+{
     struct timespec now;
     int64_t since;
 
-    /* Else our own changes would count, too. */
-    (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
+    age(whole_seconds); /* else our own changes would count, too */
     (void)clock_gettime(CLOCK_REALTIME, &now);
     since = now.tv_sec * SECOND_NS + now.tv_nsec - TICK_NS;
     verify->since.tv_sec = since / SECOND_NS;
@@ -117,6 +129,7 @@ static bool look_begin(void *arg, const struct walk_at *at, const struct statx *
 
     at->root->tally.seen++;
     if (n == 0) {
+        root_time_met(at->root, &st);
         sum_add(verify, &verify->looked, &st);
         if (inode_matches(ids, &st)) {
             left(verify, at, "", &st);
@@ -195,10 +208,11 @@ const struct walk_ops verify_look_ops = {
 
 /* ---- compare ---- */
 
+/* Or may be: a whole second may stand for any instant in it. */
 static bool is_younger(const struct statx_timestamp *time, const struct statx_timestamp *than)
 {
     return time->tv_sec > than->tv_sec ||
-           (time->tv_sec == than->tv_sec && time->tv_nsec >= than->tv_nsec);
+           (time->tv_sec == than->tv_sec && (time->tv_nsec >= than->tv_nsec || time->tv_nsec == 0));
 }
 
 static bool compare_begin(void *arg, const struct walk_at *at, const struct statx *known)

@@ -2,10 +2,10 @@
  *
  * Double collect: all is looked at, and of each folder the time of its last change is taken as it is opened; then those times are
  * taken again. If all are the same, then no name has come, gone or turned to another inode between the two: there was an instant at
- * which all was as it was seen. Nobody but root can set that time. They are compared by a sum over all folders, under a key that
- * nobody knows, so that it does not matter how many there are. A change in the same tick of the clock as the last one before it
- * can not be told by the time: a folder that has changed so lately is no proof either. What is moved out of
- * the roots before the look, or is open without a name, no walk sees. */
+ * which all was as it was seen. On the file systems that are known to keep it (root.h) nobody but root can set that time. They are compared by a sum over all folders, under a key that
+ * nobody knows, so that it does not matter how many there are. A change in the same tick of the clock as the last one before it, or in the same second where times have no more, can not be told
+ * by the time: a folder that has changed so lately is no proof either. What is moved out of the roots before the look, or is open
+ * without a name, no walk sees. */
 #ifndef XCE_NORMALISE_VERIFY_H
 #define XCE_NORMALISE_VERIFY_H
 
@@ -27,8 +27,8 @@ struct verify {
     } looked, compared;
 };
 
-/* Before a look: waits until what was changed before now is older than `since`. */
-void verify_begin(struct verify *verify);
+/* Before a look: waits until what was changed before now is older than `since`, also if its time is cut to whole seconds. */
+void verify_begin(struct verify *verify, bool whole_seconds);
 
 /* Both take a struct verify. Look counts what is left in tally.left, compare the folders that changed in tally.moved. */
 extern const struct walk_ops verify_look_ops, verify_compare_ops;

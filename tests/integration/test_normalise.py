@@ -24,6 +24,8 @@ CAP_NET_RAW = bytes.fromhex("0100000200200000000000000000000000000000")
 KINDS = ("ext4", "xfs", "tmpfs", "overlay")
 # So that it can not have a mount of its own.
 NO_MOUNT = ("capsh", "--drop=cap_sys_admin", "--", "-c", 'exec "$0" "$@"')
+# Inodes with no room for more of a time.
+WHOLE_SECONDS = ("-I", "128")
 # A deadline for what takes no time.
 SOON = 60
 
@@ -323,6 +325,28 @@ class Shapes(trees.TreeTest):
         for path in (covered + "/under", covered, bound, top):
             self.assert_is(path)
 
+    def test_whole_seconds(self):
+        """Where times have no more, one round is enough all the same."""
+        fs = self.mount("ext4", options=WHOLE_SECONDS)
+        ours = self.file(self.dir(self.dir(fs + "/job") + "/below") + "/file")
+        self.assertEqual(os.stat(ours).st_ctime_ns % 10**9, 0)
+        done = run(fs + "/job")
+        self.assert_clean(done)
+        self.assertEqual(done.end["rounds"], 1)
+        self.assert_is(ours)
+
+    def test_file_systems_of_unknown_times(self):
+        """Their files are given away, and nothing is proved."""
+        top = self.dir(self.mount("ramfs") + "/job")
+        ours = self.file(top + "/file")
+        for _ in range(2):
+            done = run(top)
+            self.assertEqual((done.code, done.end["verdict"], done.end["proof"], done.end["left"]), (3, "unproven", "none", 0), done)
+            self.assertRegex(done.end["reason"], "times")
+            self.assert_is(ours)
+        os.chown(ours, UID, GID)
+        self.assertEqual(run("--dry-run", top).end["verdict"], "dirty")
+
     def test_subvolumes(self):
         """Whoever makes one may call it as a snapshot is called, and keep files of others there."""
         top = self.dir(self.mount("btrfs") + "/job")
@@ -395,7 +419,7 @@ class Refused(trees.TreeTest):
 
     def test_pools(self):
         """As the map of this machine names them; a map that can not be believed is no map without pools."""
-        top = self.dir(self.folder + "/job")
+        top = self.dir(os.path.join(self.shared("tmpfs"), "job"))
         path = self.folder + "/uidmap"
         tool = subprocess.Popen([MAPTOOL, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         try:
@@ -491,9 +515,9 @@ class Faults(trees.TreeTest):
         self.assert_clean(run(top))
 
 
-    def busy(self, **env):
+    def busy(self, fs=None, **env):
         """A run over a tree of which one folder changes whenever somebody goes into it."""
-        top = self.dir(os.path.join(self.shared("tmpfs"), "job"))
+        top = self.dir(os.path.join(fs or self.shared("tmpfs"), "job"))
         self.dir(top + "/BUSY", TO, TO_GID, 0o777)
         self.file(self.dir(top + "/quiet") + "/file")
         done = run(top, env={**os.environ, **env, "LD_PRELOAD": " ".join(trees.BUILD + "/tests/lib/lib%s.so" % name for name in (
@@ -506,6 +530,11 @@ class Faults(trees.TreeTest):
 
     def test_folders_that_change_are_no_proof(self):
         self.assertEqual(self.busy().classes(), {"mutating": ["BUSY"] * 5})
+
+    def test_folders_that_change_in_the_same_second(self):
+        """Where times are whole seconds, none tells of a change in the second of the one before it: that second is waited for."""
+        fs = self.mount("ext4", options=WHOLE_SECONDS)
+        self.assertEqual(self.busy(fs).classes(), {"mutating": ["BUSY"] * 5})
 
     def test_folders_that_change_by_another_clock(self):
         """A server's is an hour behind ours: its times differ all the same."""

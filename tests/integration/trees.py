@@ -123,14 +123,14 @@ class TreeTest(unittest.TestCase):
             atexit.register(subprocess.run, ["umount", "-l", top], check=True)
         return tempfile.mkdtemp(dir=_shared[kind])
 
-    def mount(self, kind, size="64M", keep=False):
-        """A new one of this kind, or skip. keep: until the process ends."""
+    def mount(self, kind, size="64M", keep=False, options=()):
+        """A new one of this kind, or skip. keep: until the process ends. options: of its mkfs."""
         if keep and not _kept:
             _kept.append(tempfile.mkdtemp(prefix="xce-normalise."))
             atexit.register(shutil.rmtree, _kept[0])
         top = tempfile.mkdtemp(prefix=kind + ".", dir=_kept[0] if keep else self.folder)
-        if kind == "tmpfs":
-            subprocess.run(["mount", "-t", "tmpfs", "-o", "size=" + size, "tmpfs", top], check=True)
+        if kind in ("tmpfs", "ramfs"):
+            subprocess.run(["mount", "-t", kind, "-o", "size=" + size, kind, top], check=True)
         elif kind == "overlay":
             below = self.shared("tmpfs") if keep else self.mount("tmpfs")
             for name in ("lower", "upper", "work"):
@@ -139,17 +139,17 @@ class TreeTest(unittest.TestCase):
                                (("lowerdir", "lower"), ("upperdir", "upper"), ("workdir", "work")))
             subprocess.run(["mount", "-t", "overlay", "-o", options, "overlay", top], check=True)
         else:
-            self.mount_image(kind, top, "320M" if kind in ("xfs", "btrfs") else size)
+            self.mount_image(kind, top, "320M" if kind in ("xfs", "btrfs") else size, *options)
         if not keep:
             self.addCleanup(subprocess.run, ["umount", "-l", top], check=True)
         return top
 
-    def mount_image(self, kind, top, size):
+    def mount_image(self, kind, top, size, *options):
         image = top + ".image"
         if not shutil.which("mkfs." + kind):
             self.skipTest("mkfs.%s is missing" % kind)
         subprocess.run(["truncate", "-s", size, image], check=True)
-        subprocess.run(["mkfs." + kind, "-q", image], check=True)
+        subprocess.run(["mkfs." + kind, "-q", *options, image], check=True)
         if subprocess.run(["mount", "-o", "loop", image, top], capture_output=True).returncode != 0:
             self.skipTest("no loop device with %s can be mounted here" % kind)
 
