@@ -413,7 +413,7 @@ static int pinned_look(const struct target *t)
         return folder_met(t->root, t->dir_fd, t->name, &t->st);
     if (inode_matches(&t->task->options->ids, &t->st))
         file_mend(t);
-    else if (!t->task->options->acl_owned && !t->root->given_up)
+    else if (inode_lists_matter(t->task->options, &t->st) && !t->root->given_up)
         (void)lists_mend(t);
     return 0;
 }
@@ -435,7 +435,7 @@ static int foreign_look(const struct inode_task *task, struct root *root, int di
         return folder_met(root, dir_fd, name, &st);
     if (inode_matches(&task->options->ids, &st))
         return -EAGAIN;
-    if (task->options->acl_owned || S_ISLNK(st.stx_mode))
+    if (S_ISLNK(st.stx_mode) || !inode_lists_matter(task->options, &st))
         return 0;
     r = inode_has_lists(name);
     if (r < 0)
@@ -480,7 +480,7 @@ void inode_folder_begin(const struct inode_task *task, struct root *root, int fd
     int r;
 
     root->tally.seen++;
-    if (root->given_up || (task->options->acl_owned && !inode_matches(ids, st)))
+    if (root->given_up || !inode_lists_matter(task->options, st))
         return;
     r = inode_has_lists(".");
     if (r < 0)

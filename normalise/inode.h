@@ -31,6 +31,14 @@ static inline bool inode_matches(const struct ids *ids, const struct statx *st)
     return st->stx_uid == ids->uid || (ids->groups && st->stx_gid == ids->gid);
 }
 
+/* Whether its access list is to be looked at: of everybody's, or of theirs alone. Whose it is now that was given away can not be told
+ * from what its new owner had before. */
+static inline bool inode_lists_matter(const struct options *options, const struct statx *st)
+{
+    return !options->acl_owned || inode_matches(&options->ids, st) ||
+           st->stx_uid == options->ids.to_uid;
+}
+
 enum inode_outcome {
     INODE_FOLDER = 1, /* it is one, or may be: to be entered */
 };

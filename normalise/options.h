@@ -36,7 +36,7 @@ struct options {
     uint32_t rate; /* changes a second; 0 = no limit */
     uint64_t max_exceptions;
     bool json, dry_run, allow_overlay;
-    bool acl_owned; /* access lists of the files that are changed alone, not of everybody's */
+    bool acl_owned; /* access lists of theirs alone, before and after, not of everybody's */
 };
 
 enum options_outcome {

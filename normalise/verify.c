@@ -114,12 +114,6 @@ static void failed(void *arg, const struct walk_at *at, const char *op, int erro
 
 /* ---- look ---- */
 
-static bool lists_matter(const struct verify *verify, const struct statx *st)
-{
-    return !S_ISLNK(st->stx_mode) &&
-           (!verify->task.options->acl_owned || st->stx_uid == verify->task.options->ids.to_uid);
-}
-
 static bool look_begin(void *arg, const struct walk_at *at, const struct statx *known)
 {
     struct verify *verify = arg;
@@ -135,7 +129,7 @@ static bool look_begin(void *arg, const struct walk_at *at, const struct statx *
             left(verify, at, "", &st);
             return false;
         }
-        n = lists_matter(verify, &st) ? inode_has_lists(".") : 0;
+        n = inode_lists_matter(verify->task.options, &st) ? inode_has_lists(".") : 0;
     }
     if (n > 0)
         n = inode_lists_name(ids, at->fd, true);
@@ -191,7 +185,8 @@ static bool look_entry(void *arg, struct walk_at *at, const struct dirent64 *ent
             left(verify, at, name, &st);
             return false;
         }
-        r = lists_matter(verify, &st) ? inode_has_lists(name) : 0;
+        if (!S_ISLNK(st.stx_mode) && inode_lists_matter(verify->task.options, &st))
+            r = inode_has_lists(name);
         if (r > 0)
             r = list_look(verify, at, name);
     }

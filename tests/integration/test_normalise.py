@@ -190,9 +190,16 @@ class Kinds(trees.TreeTest):
         ours, theirs = self.file(top + "/ours"), self.file(top + "/theirs", OTHER, OTHER_GID)
         for path in (ours, theirs):
             os.setxattr(path, ACCESS, value)
-        self.assert_clean(run("--acl", "owned", top))
+        # What they are given to may name the uid as well: a write path of the submitter does.
+        given = [self.file(top + "/given", TO, TO_GID), self.dir(top + "/path", TO, TO_GID), self.dir(top + "/inherited", TO, TO_GID)]
+        for path, attribute in zip(given, (ACCESS, ACCESS, DEFAULT)):
+            os.setxattr(path, attribute, value)
+        done = run("--acl", "owned", top)
+        self.assert_clean(done)
+        self.assertEqual((done.end["rounds"], done.end["lists"]), (1, 4))
         self.assertEqual(os.getxattr(theirs, ACCESS), value)
-        self.assertNotEqual(os.getxattr(ours, ACCESS), value)
+        for path in (ours, *given):
+            self.assertNotIn(value, [os.getxattr(path, a) for a in os.listxattr(path) if a in (ACCESS, DEFAULT)], path)
 
     def test_capabilities(self):
         self.each(self.capabilities)
