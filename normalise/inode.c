@@ -289,36 +289,39 @@ static bool is_device(const struct statx *st)
     return (S_ISCHR(st->stx_mode) || S_ISBLK(st->stx_mode)) && !is_whiteout(st);
 }
 
-static int set_ids_strip(const struct target *t)
+static bool has_set_ids(unsigned mode)
+{
+    return S_ISREG(mode) && (mode & (S_ISUID | S_ISGID));
+}
+
+/* mode: of now. 0; -errno. */
+static int set_ids_strip(const struct target *t, unsigned mode)
 {
     char link[LINK_BUF];
 
-    if (!S_ISREG(t->st.stx_mode) || !(t->st.stx_mode & (S_ISUID | S_ISGID)))
-        return 0;
-    if (chmod(link_of(t->fd, link), t->st.stx_mode & 01777) < 0)
-        return -errno;
-    t->root->tally.set_ids++;
-    return 0;
+    return has_set_ids(mode) && chmod(link_of(t->fd, link), mode & 01777) < 0 ? -errno : 0;
 }
 
 /* The owner, and what is true after it. 0; -errno. */
 static int owner_change(const struct target *t, bool only_group)
 {
     const struct ids *ids = &t->task->options->ids;
-    uid_t uid = t->st.stx_uid == ids->uid && !only_group ? ids->to_uid : (uid_t)-1;
-    gid_t gid = ids->groups && t->st.stx_gid == ids->gid ? ids->to_gid : (gid_t)-1;
+    bool is_uid = t->st.stx_uid == ids->uid && !only_group;
+    bool is_gid = ids->groups && t->st.stx_gid == ids->gid;
     struct statx now;
     int r;
 
-    if (fchownat(t->fd, "", uid, gid, AT_EMPTY_PATH) < 0)
+    if (fchownat(t->fd, "", is_uid ? ids->to_uid : (uid_t)-1, is_gid ? ids->to_gid : (gid_t)-1,
+                 AT_EMPTY_PATH) < 0)
         return -errno;
     r = inode_stat(t->fd, "", &now);
     if (r < 0)
         return r;
-    /* A server may say yes and do otherwise. */
-    return (uid != (uid_t)-1 && now.stx_uid != uid) || (gid != (gid_t)-1 && now.stx_gid != gid)
-               ? -EOPNOTSUPP
-               : 0;
+    /* A server may say yes and do nothing. Other ids than ours are what the new owner did at once. */
+    if ((is_uid && now.stx_uid == ids->uid) || (is_gid && now.stx_gid == ids->gid))
+        return -EOPNOTSUPP;
+    /* A set-gid bit that is for no program stays with a change of owner: it may have been set behind our look at it. */
+    return set_ids_strip(t, now.stx_mode);
 }
 
 /* has: of the file. */
@@ -332,6 +335,8 @@ static void owner_mend(const struct target *t, int has)
     }
     t->root->refused = 0;
     t->root->tally.changed++;
+    if (has_set_ids(t->st.stx_mode))
+        t->root->tally.set_ids++;
     if (has & HAS_CAPABILITY) /* the kernel takes it at a change of owner */
         t->root->tally.caps++;
     if (t->st.stx_nlink > 1 && !S_ISDIR(t->st.stx_mode))
@@ -376,7 +381,8 @@ static void file_mend(const struct target *t)
     }
     if ((has & HAS_LISTS) && lists_mend(t) < 0)
         return;
-    r = set_ids_strip(t);
+    /* The mode of somebody else's file is his: as its group changes the kernel takes the bits that are for programs. */
+    r = t->st.stx_uid == t->task->options->ids.uid ? set_ids_strip(t, t->st.stx_mode) : 0;
     if (r < 0)
         change_failed(t, "mode", r);
     else

@@ -1,6 +1,8 @@
 /* The only place that changes anything. An inode is pinned by a descriptor, its owner is read there, and what is changed is that
- * inode: a name is never used to change something. An owner other than root can not give a file away, so that what was read
- * stays true; it is read again after the change.
+ * inode: a name is never used to change something. An owner other than root can not give a file away, so that a uid that was read
+ * stays true. Group, mode and access list an owner does change whenever he likes, and no call changes them only if they are what
+ * they were: of a file of somebody else that matches by its group or list alone, what he does in that instant may be undone, so
+ * that somebody has again what he had a moment before.
  *
  * Order: access list and set-id bits first, while nobody may change them back, then the owner: whatever ends us in between, the
  * next run goes on from there. */

@@ -490,6 +490,26 @@ class Faults(trees.TreeTest):
                 self.assert_is(os.path.join(top, error), UID, GID)
                 self.assert_clean(run(top))
 
+    def test_given_on(self):
+        """By the new owner, at once: no server has lied."""
+        top, done = self.faulty("CHGRP")
+        self.assert_clean(done)
+        self.assertEqual((done.end["blocked"], done.end["changed"]), (0, 3))
+        self.assert_is(top + "/CHGRP", TO, OTHER_GID)
+
+    def test_set_id_meanwhile(self):
+        """By a process of the uid, after the look at it: the kernel leaves a set-gid bit that is not for programs."""
+        top, done = self.faulty("SETGID")
+        self.assert_clean(done)
+        self.assert_is(top + "/SETGID", mode=0o644)
+
+    def test_mode_of_others(self):
+        """It is theirs, also if the group of the file changes: what they take from others just then stays taken."""
+        top = self.dir(os.path.join(self.shared("tmpfs"), "job"))
+        theirs = self.file(top + "/PRIVATE", OTHER, GID, 0o4755)
+        self.assert_clean(run(top, env={**os.environ, "LD_PRELOAD": trees.BUILD + "/tests/lib/libfile_fault.so"}))
+        self.assert_is(theirs, OTHER, TO_GID, 0o600)
+
     def test_stale(self):
         """Once, as a server has forgotten a handle: the next round does it. Always: it is left, and that is said."""
         _, done = self.faulty("ESTALE+1")

@@ -1,8 +1,9 @@
 /* Preloaded (LD_PRELOAD): to change the owner of a file that is called as an error is ("EIO", "EIO-2") fails with that error, the
  * first so many times as the name has after a "+" ("ESTALE+1"), or else always. What "LIE" is called is said to be changed and is
- * not. A folder that is called ".snapshot" is on a device of its own, and read-only. A folder that is called "BUSY", and that all
- * may write, changes whenever somebody goes into it, so that its time tells. Stands for servers and disks, and people, that do
- * so. */
+ * not. "SETGID" gets that bit just before its owner is changed, "CHGRP" another group just after, and
+ * "PRIVATE" is made so as its attributes are looked at first. A folder that is called ".snapshot" is on a device of its own, and
+ * read-only. A folder that is called "BUSY", and that all may write, changes whenever somebody goes into it, so that its time
+ * tells. Stands for servers and disks, and people, that do so. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -12,6 +13,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/xattr.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -25,14 +27,21 @@ static const struct {
     {"EIO", EIO},     {"ESTALE", ESTALE}, {"LIE", 0},
 };
 
+#define LINK_BUF 64
+
+/* A way to what is open there. */
+static const char *link_of(int fd, char ret[static LINK_BUF])
+{
+    (void)snprintf(ret, LINK_BUF, "/proc/self/fd/%d", fd);
+    return ret;
+}
+
 /* Of the file that is open there. "" = not known. */
 static const char *name_of(int fd, char path[static PATH_MAX])
 {
-    char link[64];
-    ssize_t n;
+    char link[LINK_BUF];
+    ssize_t n = readlink(link_of(fd, link), path, PATH_MAX - 1);
 
-    (void)snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-    n = readlink(link, path, PATH_MAX - 1);
     path[n < 0 ? 0 : n] = '\0';
     return strrchr(path, '/') ? strrchr(path, '/') + 1 : "";
 }
@@ -40,7 +49,7 @@ static const char *name_of(int fd, char path[static PATH_MAX])
 EXPORTED int fchownat(int dir_fd, const char *name, uid_t uid, gid_t gid, int flags)
 {
     static _Atomic long n_failed;
-    char path[PATH_MAX];
+    char path[PATH_MAX], link[LINK_BUF];
     const char *file = name_of(dir_fd, path), *times = strchr(file, '+');
 
     for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
@@ -52,7 +61,22 @@ EXPORTED int fchownat(int dir_fd, const char *name, uid_t uid, gid_t gid, int fl
         errno = errors[i].error;
         return errors[i].error ? -1 : 0;
     }
-    return (int)syscall(SYS_fchownat, dir_fd, name, uid, gid, flags);
+    if (strcmp(file, "SETGID") == 0 && chmod(link_of(dir_fd, link), 02644) < 0)
+        abort();
+    if (syscall(SYS_fchownat, dir_fd, name, uid, gid, flags) < 0)
+        return -1;
+    if (strcmp(file, "CHGRP") == 0 && chown(link_of(dir_fd, link), (uid_t)-1, gid + 10) < 0)
+        abort();
+    return 0;
+}
+
+EXPORTED ssize_t llistxattr(const char *path, char *list, size_t size)
+{
+    static atomic_flag done = ATOMIC_FLAG_INIT;
+
+    if (strcmp(path, "PRIVATE") == 0 && !atomic_flag_test_and_set(&done) && chmod(path, 0600) < 0)
+        abort();
+    return (ssize_t)syscall(SYS_llistxattr, path, list, size);
 }
 
 EXPORTED int statx(int dir_fd, const char *name, int flags, unsigned mask, struct statx *ret)
