@@ -542,9 +542,9 @@ class Faults(trees.TreeTest):
         self.assert_clean(run(top))
 
 
-    def busy(self, fs=None, **env):
+    def busy(self, **env):
         """A run over a tree of which one folder changes whenever somebody goes into it."""
-        top = self.dir(os.path.join(fs or self.shared("tmpfs"), "job"))
+        top = self.dir(os.path.join(self.shared("tmpfs"), "job"))
         self.dir(top + "/BUSY", TO, TO_GID, 0o777)
         self.file(self.dir(top + "/quiet") + "/file")
         done = run(top, env={**os.environ, **env, "LD_PRELOAD": " ".join(trees.BUILD + "/tests/lib/lib%s.so" % name for name in (
@@ -560,8 +560,11 @@ class Faults(trees.TreeTest):
 
     def test_folders_that_change_in_the_same_second(self):
         """Where times are whole seconds, none tells of a change in the second of the one before it: that second is waited for."""
-        fs = self.mount("ext4", options=WHOLE_SECONDS)
-        self.assertEqual(self.busy(fs).classes(), {"mutating": ["BUSY"] * 5})
+        top = self.dir(self.mount("ext4", options=WHOLE_SECONDS) + "/job")
+        self.dir(top + "/BUSY+3", TO, TO_GID, 0o777)  # at each walk of one round
+        done = run(top, env={**os.environ, "LD_PRELOAD": trees.BUILD + "/tests/lib/libfile_fault.so"})
+        self.assert_clean(done)
+        self.assertEqual((done.end["rounds"], done.classes()), (2, {"mutating": ["BUSY+3"]}))
 
     def test_folders_that_change_by_another_clock(self):
         """A server's is an hour behind ours: its times differ all the same."""
