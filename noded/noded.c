@@ -29,14 +29,25 @@ void noded_touch(struct noded *n)
     loop_soon_start(n->soon);
 }
 
-void noded_offload(struct noded *n, void (*work)(void *arg), void (*done)(int r, void *arg),
-                   void *arg)
+static void offloaded(struct noded *n, int r)
 {
-    if (loop_work_submit(n->loop, work, done, arg) < 0) {
+    if (r < 0) {
         log_error(NULL, "no memory for another thread's work");
         abort();
     }
     n->n_jobs++;
+}
+
+void noded_offload(struct noded *n, void (*work)(void *arg), void (*done)(int r, void *arg),
+                   void *arg)
+{
+    offloaded(n, loop_work_submit(n->loop, work, done, arg));
+}
+
+void noded_offload_slow(struct noded *n, void (*work)(void *arg), void (*done)(int r, void *arg),
+                        void *arg)
+{
+    offloaded(n, loop_work_submit_slow(n->loop, work, done, arg));
 }
 
 void noded_offload_done(struct noded *n)
@@ -399,6 +410,7 @@ static void stop(struct noded *n)
     noded_enroll_cancel(n);
     state_kill_ended(n->state);
     noded_sweep_halt(n);
+    noded_dry_halt(n);
     noded_deferred_stop(n);
     if (n->session)
         session_close(n->session, session_closed, n);

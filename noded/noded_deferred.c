@@ -172,7 +172,7 @@ static void save_begin(struct noded *n)
     deferred_write(&n->deferral->list, &save->text);
     n->deferral->saving = true;
     n->deferral->save_wanted = false;
-    noded_offload(n, save_work, save_done, save);
+    noded_offload_slow(n, save_work, save_done, save);
 }
 
 /* ---- who hands over what ---- */

@@ -160,6 +160,12 @@ static void tell_stands(struct noded *n, uint64_t *questions, size_t *n_question
     *n_questions = 0;
 }
 
+void noded_dry_halt(struct noded *n)
+{
+    if (n->dry.look)
+        sweep_progress_stop(&n->dry.look->looker->progress);
+}
+
 void noded_dry_beat(struct noded *n)
 {
     struct dry *d = n->dry.look;

@@ -91,5 +91,5 @@ void noded_op_persist(const struct state_epoch *entries, size_t n_entries, void 
         p->entries[p->n_entries++] = entry_of(&all[i]);
     for (size_t i = 0; i < n_entries; i++)
         p->entries[p->n_entries++] = entry_of(&entries[i]);
-    noded_offload(n, work, done, p);
+    noded_offload_slow(n, work, done, p);
 }

@@ -199,6 +199,9 @@ void noded_session_start(struct noded *n);
 /* A job on another thread: work(arg) there, then done(r, arg) here. */
 void noded_offload(struct noded *n, void (*work)(void *arg), void (*done)(int r, void *arg),
                    void *arg);
+/* The same for what writes to the disk, or starts programs, and may hang: what ends processes does not wait for it. */
+void noded_offload_slow(struct noded *n, void (*work)(void *arg), void (*done)(int r, void *arg),
+                        void *arg);
 void noded_offload_done(struct noded *n);
 
 /* ---- noded_map.c: what goes into the map, and who is told ---- */
@@ -327,6 +330,8 @@ bool noded_sweep_free(struct noded *n, const struct state_epoch *uids, size_t n_
 void noded_op_dry_run(uint64_t question, const char *reason, void *arg);
 /* Whoever asks does not wait for what does not go on. */
 void noded_dry_beat(struct noded *n);
+/* The look ends where it is. */
+void noded_dry_halt(struct noded *n);
 
 /* ---- noded_kill.c ---- */
 

@@ -150,5 +150,5 @@ void noded_nscd_settle(struct noded *n, int64_t now_ms)
     job->n = n;
     (void)snprintf(job->program, sizeof(job->program), "%s", n->settings->nscd);
     n->nscd_running = true;
-    noded_offload(n, nscd_work, nscd_done, job);
+    noded_offload_slow(n, nscd_work, nscd_done, job);
 }

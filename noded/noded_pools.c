@@ -118,7 +118,7 @@ static void save_begin(struct noded *n)
     pools_file_print(&file, &save->text);
     n->saving = true;
     n->save_wanted = false;
-    noded_offload(n, save_work, save_done, save);
+    noded_offload_slow(n, save_work, save_done, save);
 }
 
 /* ---- what leased tells ---- */
