@@ -87,6 +87,17 @@ static void wait_done(struct state *s)
     signal_take(s); /* also in the shortest walk */
 }
 
+static void pause_ms(struct state *s, int64_t ms)
+{
+    struct pollfd signals = {s->signals, POLLIN, 0};
+    int64_t end = clock_mono_ms() + ms;
+
+    for (; !s->stop && ms > 0; ms = end - clock_mono_ms()) {
+        (void)poll(&signals, 1, (int)ms);
+        signal_take(s);
+    }
+}
+
 static int walk_do(struct state *s, const char *phase, const struct walk_ops *ops, void *arg)
 {
     const struct walk walk = {
@@ -216,7 +227,10 @@ static int round_do(struct state *s)
         r = walk_do(s, "change", &change_ops, &s->verify.task);
     if (r < 0 || s->stop)
         return r;
-    verify_begin(&s->verify, has_whole_seconds(s));
+    pause_ms(s, verify_wait_ms(&s->verify, has_whole_seconds(s)));
+    if (s->stop)
+        return 0;
+    verify_begin(&s->verify);
     r = walk_do(s, "prove", &verify_look_ops, &s->verify);
     sums = sums_of(s);
     if (r < 0 || s->stop || sums.blocked || sums.unknown)
@@ -263,7 +277,9 @@ static const char *judge(const struct state *s, bool settled, struct verdict_inf
     if (sums.hidden)
         return "what lies under mounts in the paths could not be seen: run it with CAP_SYS_ADMIN";
     if (!settled)
-        return "folders change all the time";
+        return verify_is_ahead(&s->verify)
+                   ? "a file system's clock is ahead of this machine's: set it right"
+                   : "folders change all the time";
     if (!has_times(s))
         return "the times of a file system in the paths are not known to tell of every change";
     info->proof = s->scanned ? PROOF_INODE_SCAN : PROOF_DOUBLE_COLLECT;

@@ -14,32 +14,43 @@
 
 /* A change is stamped with the time of the last tick of the kernel's clock: of a machine with 100 of them a second, 10 ms ago. */
 #define TICK_NS   INT64_C(20000000)
+#define MS_NS     INT64_C(1000000)
 #define SECOND_NS INT64_C(1000000000)
 
-/* Until what has been changed is older than a tick, or than its second, if times have no more. */
-static void age(bool whole_seconds)
-{
-    struct timespec pause = {.tv_nsec = 2 * TICK_NS}, now;
+/* A server's clock that is further ahead than this is not waited for. */
+#define AHEAD_NS (10 * SECOND_NS)
 
-    if (whole_seconds) {
-        (void)clock_gettime(CLOCK_REALTIME, &now);
-        pause.tv_nsec += SECOND_NS - now.tv_nsec;
-        pause.tv_sec = pause.tv_nsec / SECOND_NS;
-        pause.tv_nsec %= SECOND_NS;
-    }
-    (void)clock_nanosleep(CLOCK_MONOTONIC, 0, &pause, NULL);
-}
-
-void verify_begin(struct verify *verify, bool whole_seconds)
+static int64_t now_ns(void)
 {
     struct timespec now;
-    int64_t since;
 
-    age(whole_seconds); /* else our own changes would count, too */
     (void)clock_gettime(CLOCK_REALTIME, &now);
-    since = now.tv_sec * SECOND_NS + now.tv_nsec - TICK_NS;
+    return now.tv_sec * SECOND_NS + now.tv_nsec;
+}
+
+int64_t verify_wait_ms(const struct verify *verify, bool whole_seconds)
+{
+    int64_t now = now_ns(), until = now;
+
+    if (whole_seconds)
+        until += SECOND_NS - now % SECOND_NS;
+    if (verify->youngest > until && verify->youngest - now <= AHEAD_NS)
+        until = verify->youngest;
+    return (until - now + 2 * TICK_NS) / MS_NS;
+}
+
+bool verify_is_ahead(const struct verify *verify)
+{
+    return verify->youngest - now_ns() > AHEAD_NS;
+}
+
+void verify_begin(struct verify *verify)
+{
+    int64_t since = now_ns() - TICK_NS;
+
     verify->since.tv_sec = since / SECOND_NS;
     verify->since.tv_nsec = (uint32_t)(since % SECOND_NS);
+    verify->youngest = 0;
     digest_random(verify->key, sizeof verify->key);
     verify->looked.low = verify->looked.high = 0;
     verify->compared.low = verify->compared.high = 0;
@@ -210,6 +221,16 @@ static bool is_younger(const struct statx_timestamp *time, const struct statx_ti
            (time->tv_sec == than->tv_sec && (time->tv_nsec >= than->tv_nsec || time->tv_nsec == 0));
 }
 
+/* The time of the youngest so far. */
+static void youngest_met(struct verify *verify, const struct statx_timestamp *time)
+{
+    int64_t ns = time->tv_sec * SECOND_NS + (time->tv_nsec ? time->tv_nsec : SECOND_NS);
+    int64_t known = verify->youngest;
+
+    while (ns > known && !atomic_compare_exchange_weak(&verify->youngest, &known, ns))
+        ;
+}
+
 static bool compare_begin(void *arg, const struct walk_at *at, const struct statx *known)
 {
     struct verify *verify = arg;
@@ -222,6 +243,7 @@ static bool compare_begin(void *arg, const struct walk_at *at, const struct stat
     }
     sum_add(verify, &verify->compared, &st);
     if (is_younger(&st.stx_ctime, &verify->since)) {
+        youngest_met(verify, &st.stx_ctime);
         at->root->tally.moved++;
         tell(verify, at, "", &st, EXCEPTION_MOVED);
     }

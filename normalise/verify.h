@@ -20,15 +20,23 @@
 struct verify {
     struct inode_task task;
     struct statx_timestamp
-        since; /* what changed then or later may change again without another time */
+        since;                /* what changed then or later may change again without another time */
+    _Atomic int64_t youngest; /* in ns: the last of those that the comparison found */
     uint8_t key[16];
     struct verify_sum {
         _Atomic uint64_t low, high;
     } looked, compared;
 };
 
-/* Before a look: waits until what was changed before now is older than `since`, also if its time is cut to whole seconds. */
-void verify_begin(struct verify *verify, bool whole_seconds);
+/* Before a look: how long to wait until what has been changed is older than a tick, than its second, if times may have no more,
+ * and than what the last comparison found too young, by a server's clock that is ahead of ours. */
+int64_t verify_wait_ms(const struct verify *verify, bool whole_seconds);
+
+/* After a comparison: such a clock is too far ahead to be waited for. */
+bool verify_is_ahead(const struct verify *verify);
+
+/* Then the look. */
+void verify_begin(struct verify *verify);
 
 /* Both take a struct verify. Look counts what is left in tally.left, compare the folders that changed in tally.moved. */
 extern const struct walk_ops verify_look_ops, verify_compare_ops;

@@ -558,6 +558,24 @@ class Faults(trees.TreeTest):
     def test_folders_that_change_are_no_proof(self):
         self.assertEqual(self.busy().classes(), {"mutating": ["BUSY"] * 5})
 
+    def ahead(self, seconds):
+        """A run over a tree that is quiet, on a server whose clock is so far ahead of ours."""
+        top = self.dir(os.path.join(self.shared("tmpfs"), "job"))
+        ours = self.file(self.dir(top + "/below") + "/file")
+        step = self.folder + "/step"
+        with open(step, "wb") as f:
+            f.write(struct.pack("<q", -seconds))
+        done = run(top, env={**os.environ, "XCE_TEST_WALL_STEP": step, "LD_PRELOAD": trees.BUILD + "/tests/lib/libwall_step.so"})
+        self.assert_is(ours)
+        return done
+
+    def test_a_clock_that_is_ahead(self):
+        """A little: it waits, and proves. An hour: it says that it can not."""
+        self.assert_clean(self.ahead(2))
+        done = self.ahead(3600)
+        self.assertEqual((done.code, done.end["verdict"], done.end["left"]), (3, "unproven", 0), done)
+        self.assertRegex(done.end["reason"], "clock")
+
     def test_folders_that_change_in_the_same_second(self):
         """Where times are whole seconds, none tells of a change in the second of the one before it: that second is waited for."""
         top = self.dir(self.mount("ext4", options=WHOLE_SECONDS) + "/job")
