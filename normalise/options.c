@@ -16,6 +16,7 @@ enum {
     OPTION_TO,
     OPTION_ACL,
     OPTION_ALLOW_OVERLAY,
+    OPTION_DEADLINE,
     OPTION_DRY_RUN,
     OPTION_JSON,
     OPTION_MAP,
@@ -32,6 +33,7 @@ static const struct option table[] = {
     {"to", required_argument, NULL, OPTION_TO},
     {"acl", required_argument, NULL, OPTION_ACL},
     {"allow-overlay", no_argument, NULL, OPTION_ALLOW_OVERLAY},
+    {"deadline", required_argument, NULL, OPTION_DEADLINE},
     {"dry-run", no_argument, NULL, OPTION_DRY_RUN},
     {"json", no_argument, NULL, OPTION_JSON},
     {"map", required_argument, NULL, OPTION_MAP},
@@ -57,6 +59,7 @@ static void help(void)
         "  --acl all|owned      take the uid off everybody's access lists (default), or off\n"
         "                       files of the two uids and the group\n"
         "  --allow-overlay      also in an overlay, which copies each file that is changed\n"
+        "  --deadline SECONDS   end by then, unproven\n"
         "  --dry-run            look and count, change nothing\n"
         "  --json               NDJSON, also on a terminal\n"
         "  --map FILE           the uid map, instead of " XCE_MAP_PATH_DEFAULT "\n"
@@ -122,27 +125,16 @@ static int acl_parse(const char *text, bool *ret_owned, struct err *err)
     return err_set(err, -EINVAL, "--acl: \"%s\" is neither all nor owned", text);
 }
 
-static int threads_parse(const char *text, unsigned *ret, struct err *err)
-{
-    uint32_t n;
-    int r = text_parse_u32(text, &n, err);
-
-    if (r < 0)
-        return err_prefix(err, -EINVAL, "--threads");
-    if (n < 1 || n > OPTIONS_THREADS_MAX)
-        return err_set(err, -EINVAL, "--threads: 1 to %d", OPTIONS_THREADS_MAX);
-    *ret = n;
-    return 0;
-}
-
-static int rate_parse(const char *text, uint32_t *ret, struct err *err)
+/* 1 to max. */
+static int count_parse(const char *option, const char *text, uint32_t max, uint32_t *ret,
+                       struct err *err)
 {
     int r = text_parse_u32(text, ret, err);
 
     if (r < 0)
-        return err_prefix(err, -EINVAL, "--rate");
-    if (*ret < 1 || *ret > OPTIONS_RATE_MAX)
-        return err_set(err, -EINVAL, "--rate: 1 to %d", OPTIONS_RATE_MAX);
+        return err_prefix(err, -EINVAL, "%s", option);
+    if (*ret < 1 || *ret > max)
+        return err_set(err, -EINVAL, "%s: 1 to %u", option, max);
     return 0;
 }
 
@@ -172,6 +164,8 @@ static int take(int option, struct options *o, struct given *given, struct err *
     case OPTION_ALLOW_OVERLAY:
         o->allow_overlay = true;
         return 0;
+    case OPTION_DEADLINE:
+        return count_parse("--deadline", optarg, OPTIONS_DEADLINE_MAX, &o->deadline_s, err);
     case OPTION_DRY_RUN:
         o->dry_run = true;
         return 0;
@@ -188,9 +182,9 @@ static int take(int option, struct options *o, struct given *given, struct err *
     case OPTION_PROOF:
         return proof_parse(optarg, &o->least, err);
     case OPTION_RATE:
-        return rate_parse(optarg, &o->rate, err);
+        return count_parse("--rate", optarg, OPTIONS_RATE_MAX, &o->rate, err);
     case OPTION_THREADS:
-        return threads_parse(optarg, &o->threads, err);
+        return count_parse("--threads", optarg, OPTIONS_THREADS_MAX, &o->threads, err);
     default:
         return err_set(err, -EINVAL, "see xce-normalise --help");
     }

@@ -23,8 +23,9 @@ enum proof {
     PROOF_QUOTA,          /* the file system's own count of them */
 };
 
-#define OPTIONS_THREADS_MAX 64
-#define OPTIONS_RATE_MAX    1000000
+#define OPTIONS_THREADS_MAX  64
+#define OPTIONS_RATE_MAX     1000000
+#define OPTIONS_DEADLINE_MAX 31536000 /* a year */
 
 struct options {
     struct ids ids;
@@ -33,7 +34,8 @@ struct options {
     const char *map; /* the uid map, which says what the pools are */
     enum proof least;
     unsigned threads;
-    uint32_t rate; /* changes a second; 0 = no limit */
+    uint32_t rate;       /* changes a second; 0 = no limit */
+    uint32_t deadline_s; /* it ends by then; 0 = none */
     uint64_t max_exceptions;
     bool json, dry_run, allow_overlay;
     bool acl_owned; /* access lists of theirs alone, before and after, not of everybody's */

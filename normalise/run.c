@@ -30,7 +30,9 @@ struct state {
     struct verify verify; /* its task is that of the changes, too */
     struct rate rate;
     int signals, done;
-    bool scanned; /* the lists of inodes of all, and nothing is on them */
+    int64_t ends_ms; /* of the monotonic clock: no later; 0 = whenever */
+    bool late;       /* it has not been done by then */
+    bool scanned;    /* the lists of inodes of all, and nothing is on them */
     _Atomic bool stop;
 };
 
@@ -67,6 +69,20 @@ static void signal_take(struct state *s)
 
 /* ---- a walk ---- */
 
+/* For a signal, and the deadline. */
+static void wait_signal(struct state *s, struct pollfd *fds, nfds_t n, int64_t ms)
+{
+    int64_t left = s->ends_ms && !s->stop ? s->ends_ms - clock_mono_ms() : ms;
+
+    left = left < 0 ? 0 : left < ms ? left : ms;
+    (void)poll(fds, n, (int)left);
+    signal_take(s);
+    if (s->ends_ms && !s->stop && clock_mono_ms() >= s->ends_ms) {
+        s->late = true;
+        atomic_store(&s->stop, true);
+    }
+}
+
 static void wait_done(struct state *s)
 {
     struct pollfd fds[] = {{s->done, POLLIN, 0}, {s->signals, POLLIN, 0}};
@@ -81,8 +97,7 @@ static void wait_done(struct state *s)
             next = clock_mono_ms() + every;
             continue;
         }
-        (void)poll(fds, ARRAY_LEN(fds), (int)left);
-        signal_take(s);
+        wait_signal(s, fds, ARRAY_LEN(fds), left);
     }
     signal_take(s); /* also in the shortest walk */
 }
@@ -92,10 +107,8 @@ static void pause_ms(struct state *s, int64_t ms)
     struct pollfd signals = {s->signals, POLLIN, 0};
     int64_t end = clock_mono_ms() + ms;
 
-    for (; !s->stop && ms > 0; ms = end - clock_mono_ms()) {
-        (void)poll(&signals, 1, (int)ms);
-        signal_take(s);
-    }
+    for (; !s->stop && ms > 0; ms = end - clock_mono_ms())
+        wait_signal(s, &signals, 1, ms);
 }
 
 static int walk_do(struct state *s, const char *phase, const struct walk_ops *ops, void *arg)
@@ -260,7 +273,7 @@ static const char *judge(const struct state *s, bool settled, struct verdict_inf
     info->verdict = VERDICT_UNPROVEN;
     info->proof = PROOF_NONE;
     if (s->stop)
-        return "interrupted: run it again";
+        return s->late ? "not done by its --deadline: run it again" : "interrupted: run it again";
     if (sums.blocked) {
         info->verdict = VERDICT_BLOCKED;
         return "something could not be changed";
@@ -357,6 +370,8 @@ int run(const struct options *options, struct root *roots, size_t n_roots, struc
     s.done = done;
     s.signals = signals;
     s.verify.task = (struct inode_task){options, report, &s.rate, &s.stop};
+    if (options->deadline_s)
+        s.ends_ms = clock_mono_ms() + (int64_t)options->deadline_s * 1000;
     rate_init(&s.rate, options->rate);
     r = mounts_tell(&s);
     if (r == 0)

@@ -640,6 +640,15 @@ class Ends(trees.TreeTest):
         self.assertEqual(done.code, 3, done)
         self.assertLess(done.end["changed"], n)
 
+    def test_deadline(self):
+        """Whoever makes work for it all the time does not keep it for ever."""
+        top, n = self.job(20)
+        done = run("--rate", "1", "--deadline", "1", top)
+        self.assertEqual((done.code, done.end["verdict"]), (3, "unproven"), done)
+        self.assertRegex(done.end["reason"], "--deadline")
+        self.assertLess(done.end["changed"], n)
+        self.assert_clean(run("--deadline", "600", top))
+
     def test_inode_scan(self):
         """What is in no tree, or has no name, no walk finds; the file system does."""
         fs = self.mount("xfs")

@@ -10,7 +10,7 @@
 
 #include "common/mem.h"
 
-#define ARGS_MAX 16
+#define ARGS_MAX 32
 
 /* The words of a line, behind the program's name. */
 static int parse(const char *line, struct options *ret, struct err *err)
@@ -65,13 +65,14 @@ static void options_others_are_taken(void **state)
     assert_true(o.acl_owned && o.json && o.dry_run);
     assert_int_equal(o.threads, 64);
     assert_int_equal(o.least, PROOF_QUOTA);
-    assert_int_equal(
-        parse("--from 7 --to 8 --allow-overlay --rate 5 --max-exceptions 0 --map /m -- --a", &o,
-              NULL),
-        0);
+    assert_int_equal(parse("--from 7 --to 8 --allow-overlay --rate 5 --deadline 9 --max-exceptions "
+                           "0 --map /m -- --a",
+                           &o, NULL),
+                     0);
     assert_true(o.allow_overlay);
     assert_int_equal(o.max_exceptions, 0);
     assert_int_equal(o.rate, 5);
+    assert_int_equal(o.deadline_s, 9);
     assert_string_equal(o.map, "/m");
     assert_string_equal(o.paths[0], "--a");
 }
