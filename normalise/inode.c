@@ -21,7 +21,7 @@
 #define LIST_FEW                                                                                   \
     512 /* bytes of the list of attributes, or of an access list, of nearly every file */
 #define REFUSED_MAX 64 /* in a row: a server that lets nobody change owners */
-#define TRIES_MAX   3  /* at a handle that has gone stale on its server */
+#define TRIES_MAX   3  /* at a handle that has gone stale on its server, at a list that changes */
 
 /* ---- looking ---- */
 
@@ -230,27 +230,57 @@ static ssize_t list_get(int fd, const char *attribute, uint8_t value[static POSI
     return n;
 }
 
-/* How many entries were changed; -errno. write: not only counted. */
-static int list_change(const struct ids *ids, int fd, const char *attribute, bool ours, bool write)
+/* A list as it is to be. How many entries are other ones; -errno. */
+static int list_edit(const struct ids *ids, int fd, const char *attribute, bool ours,
+                     uint8_t value[static POSIX_ACL_MAX], size_t *ret_len)
+{
+    struct decide_arg arg = {ids, ours};
+    ssize_t n = list_get(fd, attribute, value);
+
+    *ret_len = n > 0 ? (size_t)n : 0;
+    return n <= 0 ? (int)n : (int)posix_acl_change(value, ret_len, decide, &arg);
+}
+
+static int list_count(const struct ids *ids, int fd, const char *attribute)
+{
+    uint8_t value[POSIX_ACL_MAX];
+    size_t len;
+
+    return list_edit(ids, fd, attribute, false, value, &len);
+}
+
+static bool is_same_time(const struct statx *a, const struct statx *b)
+{
+    return a->stx_ctime.tv_sec == b->stx_ctime.tv_sec &&
+           a->stx_ctime.tv_nsec == b->stx_ctime.tv_nsec;
+}
+
+/* How many entries were changed; -errno. No call does this only if the list is what it was, so that what its owner does just then is
+ * undone: if it has changed, begin again, but not for ever. */
+static int list_change(const struct ids *ids, int fd, const char *attribute, bool ours)
 {
     uint8_t value[POSIX_ACL_MAX];
     char link[LINK_BUF];
-    struct decide_arg arg = {ids, ours};
-    ssize_t n = list_get(fd, attribute, value);
-    size_t len = n > 0 ? (size_t)n : 0;
-    size_t changed = n > 0 ? posix_acl_change(value, &len, decide, &arg) : 0;
+    struct statx before, now;
+    size_t len;
+    int r, n, tried = 0;
 
-    if (n < 0)
-        return (int)n;
-    if (write && changed && setxattr(link_of(fd, link), attribute, value, len, XATTR_REPLACE) < 0)
-        return -errno;
-    return (int)changed;
+    do {
+        r = inode_stat(fd, "", &before);
+        n = r < 0 ? r : list_edit(ids, fd, attribute, ours, value, &len);
+        if (n <= 0)
+            return n;
+        r = inode_stat(fd, "", &now);
+        if (r < 0)
+            return r;
+    } while (!is_same_time(&before, &now) && ++tried < TRIES_MAX);
+    return setxattr(link_of(fd, link), attribute, value, len, XATTR_REPLACE) < 0 ? -errno : n;
 }
 
 int inode_lists_name(const struct ids *ids, int fd, bool folder)
 {
-    int n = list_change(ids, fd, POSIX_ACL_ACCESS, false, false);
-    int more = n < 0 || !folder ? 0 : list_change(ids, fd, POSIX_ACL_DEFAULT, false, false);
+    int n = list_count(ids, fd, POSIX_ACL_ACCESS);
+    int more = n < 0 || !folder ? 0 : list_count(ids, fd, POSIX_ACL_DEFAULT);
 
     return n < 0 ? n : more < 0 ? more : n + more;
 }
@@ -264,9 +294,9 @@ static int lists_mend(const struct target *t)
 
     if (S_ISLNK(t->st.stx_mode))
         return 0;
-    n = list_change(ids, t->fd, POSIX_ACL_ACCESS, ours, true);
+    n = list_change(ids, t->fd, POSIX_ACL_ACCESS, ours);
     if (n >= 0 && folder)
-        more = list_change(ids, t->fd, POSIX_ACL_DEFAULT, ours, true);
+        more = list_change(ids, t->fd, POSIX_ACL_DEFAULT, ours);
     if (n > 0 || more > 0)
         t->root->tally.lists++;
     if (n < 0 || more < 0) {
@@ -309,8 +339,12 @@ static int owner_change(const struct target *t, bool only_group)
     bool is_uid = t->st.stx_uid == ids->uid && !only_group;
     bool is_gid = ids->groups && t->st.stx_gid == ids->gid;
     struct statx now;
-    int r;
+    int r = is_uid ? 0 : inode_stat(t->fd, "", &now);
 
+    if (r < 0)
+        return r;
+    if (!is_uid && now.stx_gid != ids->gid)
+        return 0; /* its owner was faster; between this and the change he may still be */
     if (fchownat(t->fd, "", is_uid ? ids->to_uid : (uid_t)-1, is_gid ? ids->to_gid : (gid_t)-1,
                  AT_EMPTY_PATH) < 0)
         return -errno;

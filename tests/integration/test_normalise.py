@@ -510,6 +510,25 @@ class Faults(trees.TreeTest):
         self.assert_clean(run(top, env={**os.environ, "LD_PRELOAD": trees.BUILD + "/tests/lib/libfile_fault.so"}))
         self.assert_is(theirs, OTHER, TO_GID, 0o600)
 
+    def test_lists_of_others(self):
+        """Theirs as well: what is taken from somebody as the list is being changed is not given back by the one that was read."""
+        top = self.dir(os.path.join(self.shared("tmpfs"), "job"))
+        theirs = self.file(top + "/CLOSED", OTHER, OTHER_GID)
+        os.setxattr(theirs, ACCESS, acl((USER_OBJ, 6), (USER, 7, UID), (USER, 7, TO), (GROUP_OBJ, 4), (MASK, 7), (REST, 4)))
+        done = run(top, env={**os.environ, "LD_PRELOAD": trees.BUILD + "/tests/lib/libfile_fault.so"})
+        self.assert_clean(done)
+        self.assertEqual(done.end["lists"], 1)
+        self.assert_is(theirs, OTHER, OTHER_GID, 0o600)
+        self.assertEqual(os.getxattr(theirs, ACCESS), acl((USER_OBJ, 6), (USER, 7, TO), (GROUP_OBJ, 4), (MASK, 0), (REST, 0)))
+
+    def test_group_of_others(self):
+        """He gives it to another group of his, behind the look at it: it is not the gid's any more."""
+        top = self.dir(os.path.join(self.shared("tmpfs"), "job"))
+        theirs = self.file(top + "/REGROUPED", OTHER, GID)
+        done = run(top, env={**os.environ, "LD_PRELOAD": trees.BUILD + "/tests/lib/libfile_fault.so"})
+        self.assert_clean(done)
+        self.assert_is(theirs, OTHER, OTHER_GID)
+
     def test_stale(self):
         """Once, as a server has forgotten a handle: the next round does it. Always: it is left, and that is said."""
         _, done = self.faulty("ESTALE+1")

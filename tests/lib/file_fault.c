@@ -1,13 +1,15 @@
 /* Preloaded (LD_PRELOAD): to change the owner of a file that is called as an error is ("EIO", "EIO-2") fails with that error, the
  * first so many times as the name has after a "+" ("ESTALE+1"), or else always. What "LIE" is called is said to be changed and is
- * not. "SETGID" gets that bit just before its owner is changed, "CHGRP" another group just after, and
- * "PRIVATE" is made so as its attributes are looked at first. A folder that is called ".snapshot" is on a device of its own, and
- * read-only. A folder that is called "BUSY", and that all may write, changes whenever somebody goes into it, or the first so
- * many times, so that its time tells. Stands for servers and disks, and people, that do so. */
+ * not. "SETGID" gets that bit just before its owner is changed, "CHGRP" another group just after. "PRIVATE" is made so as its
+ * attributes are looked at first, when "REGROUPED" gets another group; "CLOSED" is made private as its access list has been read.
+ * A folder that is called ".snapshot" is on a device of its own, and read-only. A folder that is called "BUSY", and that all may
+ * write, changes whenever somebody goes into it, or the first so many times, so that its time tells. Stands for servers and disks,
+ * and people, that do so. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,10 +75,32 @@ EXPORTED int fchownat(int dir_fd, const char *name, uid_t uid, gid_t gid, int fl
 EXPORTED ssize_t llistxattr(const char *path, char *list, size_t size)
 {
     static atomic_flag done = ATOMIC_FLAG_INIT;
+    bool private = strcmp(path, "PRIVATE") == 0, regrouped = strcmp(path, "REGROUPED") == 0;
+    struct stat st;
 
-    if (strcmp(path, "PRIVATE") == 0 && !atomic_flag_test_and_set(&done) && chmod(path, 0600) < 0)
+    if ((private || regrouped) && !atomic_flag_test_and_set(&done) &&
+        (private ? chmod(path, 0600)
+                 : stat(path, &st) < 0 || chown(path, (uid_t)-1, st.st_gid + 20)))
         abort();
     return (ssize_t)syscall(SYS_llistxattr, path, list, size);
+}
+
+EXPORTED ssize_t getxattr(const char *path, const char *name, void *value, size_t size)
+{
+    static atomic_flag done = ATOMIC_FLAG_INIT;
+    const struct timespec tick = {.tv_nsec = 20000000};
+    ssize_t n = (ssize_t)syscall(SYS_getxattr, path, name, value, size);
+    char file[PATH_MAX];
+    ssize_t len = n < 0 ? -1 : readlink(path, file, PATH_MAX - 1);
+
+    file[len < 0 ? 0 : len] = '\0';
+    if (strrchr(file, '/') && strcmp(strrchr(file, '/'), "/CLOSED") == 0 &&
+        !atomic_flag_test_and_set(&done)) {
+        (void)nanosleep(&tick, NULL);
+        if (chmod(path, 0600) < 0)
+            abort();
+    }
+    return n;
 }
 
 EXPORTED int statx(int dir_fd, const char *name, int flags, unsigned mask, struct statx *ret)
