@@ -14,8 +14,8 @@ enum scan_outcome {
 typedef void (*scan_fn)(void *arg, uint64_t ino, uint32_t links);
 
 /* All inodes of the file system that fd is of; needs CAP_SYS_ADMIN. Files may come and go meanwhile: as nobody but root makes a file
- * the uid's once its processes are gone, one that was there before is told of if it is there still. Ends early, with -ECANCELED,
- * when stop is true. 0; SCAN_NONE; -errno. */
+ * the uid's once its processes are gone, and none of its set-id programs can begin another, one that was there before is told of
+ * if it is there still. Ends early, with -ECANCELED, when stop is true. 0; SCAN_NONE; -errno. */
 int scan_inodes(int fd, const struct ids *ids, const _Atomic bool *stop, scan_fn tell, void *arg);
 
 #endif
