@@ -21,8 +21,8 @@ struct wait_end {
     bool gone;              /* leased has it no more: it is free, whatever last says */
 };
 
-/* Follow a lease that was released until it is so far. since: a revision at or before which it was not; deadline_ms: of
- * clock_mono_ms. What hinders it (quarantined) is told once as a message. *ret is for wait_end_done. An exit status. */
+/* Follow a lease that was released until it is so far. deadline_ms: of clock_mono_ms. What hinders it (quarantined) is told once
+ * as a message. *ret is for wait_end_done. An exit status. */
 int wait_lease(struct ctl *ctl, const struct xce_lease *lease, enum wait_for what,
                int64_t deadline_ms, struct wait_end *ret);
 void wait_end_done(struct wait_end *end);

@@ -68,8 +68,7 @@ void guard_looked(struct guard *guard, int64_t now_ms);
 enum guard_outcome {
     GUARD_NOTHING = 0,
     GUARD_RISEN = 1 << 0, /* the watermark has */
-    GUARD_WALK =
-        1 << 1, /* it waits for a walk: guard_walk_begin is to be called now, or guard_walk_hung */
+    GUARD_WALK = 1 << 1,  /* it waits for a walk: guard_walk_begin is to be called now */
 };
 
 enum guard_verdict {

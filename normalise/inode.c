@@ -139,7 +139,7 @@ void inode_failed(const struct inode_task *task, struct root *root, int dir_fd, 
          (struct exception_info){.class = EXCEPTION_UNKNOWN, .op = op, .error = error});
 }
 
-/* One inode that could not be changed. It is pinned by fd. */
+/* The inode at work, pinned by fd. */
 struct target {
     const struct inode_task *task;
     struct root *root;

@@ -59,7 +59,7 @@ struct report *report_new(const struct options *options, struct root *roots, siz
 void report_free(struct report *report);
 
 void report_start(struct report *report);
-/* What goes on now: "change", "prove", "compare". */
+/* What goes on now: "change", "prove", "compare", "scan". */
 void report_phase(struct report *report, const char *phase);
 void report_progress(struct report *report);
 void report_exception(struct report *report, const struct exception_info *info);

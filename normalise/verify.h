@@ -1,4 +1,4 @@
-/* The proof, which changes nothing and shares no decision with what does.
+/* The proof, which changes nothing and looks again for itself. What counts as the uid's is one decision for both (inode.h).
  *
  * Double collect: all is looked at, and of each folder the time of its last change is taken as it is opened; then those times are
  * taken again. If all are the same, then no name has come, gone or turned to another inode between the two: there was an instant at

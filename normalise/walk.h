@@ -31,7 +31,7 @@ struct walk_ops {
     bool (*entry)(void *arg, struct walk_at *at, const struct dirent64 *entry);
     /* All below it is done; NULL = never wanted. */
     void (*end)(void *arg, const struct walk_at *at);
-    /* It could not be opened or read. name "" = what at->fd is; else at->fd is -1 or where it was. */
+    /* It could not be opened or read. at->fd: the folder, or the one that it is in; -1 = it is not open. */
     void (*failed)(void *arg, const struct walk_at *at, const char *op, int error);
 };
 
