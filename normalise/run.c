@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -10,7 +11,9 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/fsutil.h"
 #include "common/mem.h"
+#include "common/thread.h"
 #include "normalise/change.h"
 #include "normalise/rate.h"
 #include "normalise/scan.h"
@@ -213,20 +216,43 @@ static bool is_scanned(const struct state *s, size_t i)
     return false;
 }
 
-/* Each file system's own list, once. 0; -errno. */
+struct scanning {
+    struct state *s;
+    int r; /* 0; SCAN_NONE; -errno */
+};
+
+static void *scan_run(void *arg)
+{
+    const uint64_t one = 1;
+    struct scanning *scanning = arg;
+    struct state *s = scanning->s;
+
+    for (size_t i = 0; i < s->n_roots && scanning->r == 0; i++) {
+        struct root_arg root = {s, &s->roots[i]};
+        if (!is_scanned(s, i))
+            scanning->r = scan_inodes(s->roots[i].fd, &s->options->ids, &s->stop, scan_found,
+                                      &root);
+    }
+    (void)fs_write_all(s->done, &one, sizeof one);
+    return NULL;
+}
+
+/* Each file system's own list, once; on a thread, as a walk is. 0; -errno. */
 static int scan_all(struct state *s)
 {
-    int r = 0;
+    struct scanning scanning = {.s = s};
+    pthread_t thread;
+    int r;
 
     s->scanned = false;
     report_phase(s->report, "scan");
-    for (size_t i = 0; i < s->n_roots && r == 0; i++) {
-        struct root_arg arg = {s, &s->roots[i]};
-        if (!is_scanned(s, i))
-            r = scan_inodes(s->roots[i].fd, &s->options->ids, &s->stop, scan_found, &arg);
-    }
-    s->scanned = r == 0;
-    return r == -ECANCELED ? 0 : r < 0 ? r : 0;
+    r = thread_start("scan", 0, scan_run, &scanning, &thread);
+    if (r < 0)
+        return r;
+    wait_done(s);
+    (void)pthread_join(thread, NULL);
+    s->scanned = scanning.r == 0;
+    return scanning.r < 0 && scanning.r != -ECANCELED ? scanning.r : 0;
 }
 
 /* 0; AGAIN another round may show more; -errno. */

@@ -4,8 +4,10 @@
 usage: test_normalise.py MAPTOOL [unittest arguments]
 """
 import base64
+import json
 import os
 import re
+import select
 import signal
 import socket
 import stat
@@ -26,6 +28,8 @@ KINDS = ("ext4", "xfs", "tmpfs", "overlay")
 NO_MOUNT = ("capsh", "--drop=cap_sys_admin", "--", "-c", 'exec "$0" "$@"')
 # Inodes with no room for more of a time.
 WHOLE_SECONDS = ("-I", "128")
+# With libfile_fault.
+FAULTY = {**os.environ, "LD_PRELOAD": trees.BUILD + "/tests/lib/libfile_fault.so"}
 # A deadline for what takes no time.
 SOON = 60
 
@@ -473,7 +477,7 @@ class Faults(trees.TreeTest):
         for name in names:
             self.file(os.path.join(top, name))
         well = self.file(top + "/well")
-        done = run(*args, top, env={**os.environ, "LD_PRELOAD": trees.BUILD + "/tests/lib/libfile_fault.so"})
+        done = run(*args, top, env=FAULTY)
         self.assert_is(well)
         return top, done
 
@@ -489,6 +493,37 @@ class Faults(trees.TreeTest):
                 self.assert_is(top)
                 self.assert_is(os.path.join(top, error), UID, GID)
                 self.assert_clean(run(top))
+
+    def test_a_scan_that_takes_long(self):
+        """It says how far it is, and ends when it is told to."""
+        top = self.dir(self.mount("xfs") + "/job", TO, TO_GID)
+        held = self.file(top + "/HELD", TO, TO_GID)
+        process = trees.start("--proof", "inode-scan", top, env=FAULTY)
+        self.addCleanup(process.stderr.close)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.kill)
+        until(lambda: self.signals(process.pid, "SigBlk") >> (signal.SIGTERM - 1) & 1, "it takes signals")
+        said = b""
+
+        def says_so():
+            nonlocal said
+            os.kill(process.pid, signal.SIGUSR1)
+            if select.select([process.stdout], [], [], 0.05)[0]:
+                said += os.read(process.stdout.fileno(), 65536)
+            return any(json.loads(line).get("phase") == "scan" for line in said.split(b"\n")[:-1])
+
+        until(says_so, "a word of the scan")
+        os.kill(process.pid, signal.SIGTERM)
+        until(lambda: not self.signals(process.pid, "ShdPnd"), "it takes the signal")
+        os.unlink(held)
+        out, err = process.communicate(timeout=SOON)
+        done = trees.Done(process.returncode, said + out, err.decode(errors="replace"))
+        self.assertEqual((done.code, done.end["verdict"]), (3, "unproven"), done)
+        self.assertRegex(done.end["reason"], "interrupted")
+
+    def signals(self, pid, which):
+        with open("/proc/%d/status" % pid) as f:
+            return next(int(line.split()[1], 16) for line in f if line.startswith(which + ":"))
 
     def test_given_on(self):
         """By the new owner, at once: no server has lied."""
@@ -507,7 +542,7 @@ class Faults(trees.TreeTest):
         """It is theirs, also if the group of the file changes: what they take from others just then stays taken."""
         top = self.dir(os.path.join(self.shared("tmpfs"), "job"))
         theirs = self.file(top + "/PRIVATE", OTHER, GID, 0o4755)
-        self.assert_clean(run(top, env={**os.environ, "LD_PRELOAD": trees.BUILD + "/tests/lib/libfile_fault.so"}))
+        self.assert_clean(run(top, env=FAULTY))
         self.assert_is(theirs, OTHER, TO_GID, 0o600)
 
     def test_lists_of_others(self):
@@ -515,7 +550,7 @@ class Faults(trees.TreeTest):
         top = self.dir(os.path.join(self.shared("tmpfs"), "job"))
         theirs = self.file(top + "/CLOSED", OTHER, OTHER_GID)
         os.setxattr(theirs, ACCESS, acl((USER_OBJ, 6), (USER, 7, UID), (USER, 7, TO), (GROUP_OBJ, 4), (MASK, 7), (REST, 4)))
-        done = run(top, env={**os.environ, "LD_PRELOAD": trees.BUILD + "/tests/lib/libfile_fault.so"})
+        done = run(top, env=FAULTY)
         self.assert_clean(done)
         self.assertEqual(done.end["lists"], 1)
         self.assert_is(theirs, OTHER, OTHER_GID, 0o600)
@@ -525,7 +560,7 @@ class Faults(trees.TreeTest):
         """He gives it to another group of his, behind the look at it: it is not the gid's any more."""
         top = self.dir(os.path.join(self.shared("tmpfs"), "job"))
         theirs = self.file(top + "/REGROUPED", OTHER, GID)
-        done = run(top, env={**os.environ, "LD_PRELOAD": trees.BUILD + "/tests/lib/libfile_fault.so"})
+        done = run(top, env=FAULTY)
         self.assert_clean(done)
         self.assert_is(theirs, OTHER, OTHER_GID)
 
@@ -542,7 +577,7 @@ class Faults(trees.TreeTest):
         top = self.dir(os.path.join(self.shared("tmpfs"), "job"))
         kept = self.file(self.dir(top + "/.snapshot", 0, 0, 0o777) + "/file")
         ours = self.file(self.dir(self.dir(top + "/below") + "/.snapshot", OTHER, OTHER_GID) + "/file")
-        done = run(top, env={**os.environ, "LD_PRELOAD": trees.BUILD + "/tests/lib/libfile_fault.so"})
+        done = run(top, env=FAULTY)
         self.assert_clean(done)
         self.assertEqual((done.end["snapshots"], [e["path"] for e in done.of("exception") if e["class"] == "snapshot"]),
                          (1, [os.path.dirname(kept)]))
@@ -554,7 +589,7 @@ class Faults(trees.TreeTest):
         top = self.dir(os.path.join(self.shared("tmpfs"), "job"))
         for i in range(200):
             self.file("%s/EPERM-%d" % (top, i))
-        done = run("--threads", "1", top, env={**os.environ, "LD_PRELOAD": trees.BUILD + "/tests/lib/libfile_fault.so"})
+        done = run("--threads", "1", top, env=FAULTY)
         self.assertEqual((done.code, done.end["verdict"]), (1, "blocked"), done)
         self.assertEqual(done.end["exceptions"], {"blocked.refused": 64, "left": 201})
         self.assertEqual((done.end["blocked"], done.end["changed"]), (201, 0))
@@ -599,7 +634,7 @@ class Faults(trees.TreeTest):
         """Where times are whole seconds, none tells of a change in the second of the one before it: that second is waited for."""
         top = self.dir(self.mount("ext4", options=WHOLE_SECONDS) + "/job")
         self.dir(top + "/BUSY+3", TO, TO_GID, 0o777)  # at each walk of one round
-        done = run(top, env={**os.environ, "LD_PRELOAD": trees.BUILD + "/tests/lib/libfile_fault.so"})
+        done = run(top, env=FAULTY)
         self.assert_clean(done)
         self.assertEqual((done.end["rounds"], done.classes()), (2, {"mutating": ["BUSY+3"]}))
 

@@ -3,16 +3,18 @@
  * not. "SETGID" gets that bit just before its owner is changed, "CHGRP" another group just after. "PRIVATE" is made so as its
  * attributes are looked at first, when "REGROUPED" gets another group; "CLOSED" is made private as its access list has been read.
  * A folder that is called ".snapshot" is on a device of its own, and read-only. A folder that is called "BUSY", and that all may
- * write, changes whenever somebody goes into it, or the first so many times, so that its time tells. Stands for servers and disks,
- * and people, that do so. */
+ * write, changes whenever somebody goes into it, or the first so many times, so that its time tells. The list of a file system's
+ * inodes does not come as long as there is a "HELD" in the folder. Stands for servers and disks, and people, that do so. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/xattr.h>
@@ -122,6 +124,20 @@ EXPORTED int faccessat(int dir_fd, const char *name, int mode, int flags)
         return -1;
     }
     return (int)syscall(SYS_faccessat2, dir_fd, name, mode, flags);
+}
+
+EXPORTED int ioctl(int fd, unsigned long request, ...)
+{
+    const struct timespec tick = {.tv_nsec = 10000000};
+    va_list args;
+    void *arg;
+
+    va_start(args, request);
+    arg = va_arg(args, void *);
+    va_end(args);
+    while (_IOC_TYPE(request) == 'X' && syscall(SYS_faccessat2, fd, "HELD", F_OK, 0) == 0)
+        (void)nanosleep(&tick, NULL);
+    return (int)syscall(SYS_ioctl, fd, request, arg);
 }
 
 EXPORTED int fchdir(int fd)
