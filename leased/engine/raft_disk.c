@@ -91,7 +91,7 @@ static void disk_recv(struct raft_io *io, struct raft_message *message)
     struct replica *replica = replica_of_io(io);
     struct raft_guard *guard = &replica->disk.guard;
 
-    if (replica->over) {
+    if (replica->over || replica->closing) {
         drop(message);
         return;
     }

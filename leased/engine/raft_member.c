@@ -112,7 +112,9 @@ void raft_member_status(const struct replica *replica, struct replica_status *re
         member->leads = server->id == leader;
         member->up = server->id == replica->identity.id ||
                      raft_links_up(replica->links, server->id);
-        if (raft_state(raft) == RAFT_LEADER && raft_match_index(raft, server->id, &match) == 0)
+        /* The library is a leader still when it has been closed, but knows of nobody any more. */
+        if (raft_state(raft) == RAFT_LEADER && !replica->closing &&
+            raft_match_index(raft, server->id, &match) == 0)
             member->last_entry = match;
     }
 }

@@ -413,6 +413,35 @@ static void raft_tell_to_a_leader_that_is_cut_off_ends_when_another_leads(void *
 
 /* ---- members ---- */
 
+static void note_closed(void *arg)
+{
+    *(bool *)arg = true;
+}
+
+static bool is_true(struct raft_kit *kit, void *arg)
+{
+    (void)kit;
+    return *(bool *)arg;
+}
+
+/* Something may ask how it stands until it is gone. */
+static void raft_leader_that_closes_can_be_asked(void **state)
+{
+    struct raft_kit *kit = *state;
+    struct engine_kit *leader = &kit->nodes[raft_kit_leader(kit, 0)].kit;
+    struct replica_status status;
+    bool closed = false;
+
+    engine_close(leader->engine, note_closed, &closed);
+    replica_get_status(leader->engine, &status);
+    assert_int_equal(status.n_members, 3);
+    for (size_t i = 0; i < status.n_members; i++)
+        assert_int_equal(status.members[i].last_entry, 0);
+    assert_true(raft_kit_until(kit, is_true, &closed));
+    leader->engine = NULL;
+    leader->fsm = NULL;
+}
+
 static void raft_wiped_replica_is_refused_and_joins_anew(void **state)
 {
     struct raft_kit *kit = *state;
@@ -575,6 +604,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(
             raft_tell_to_a_leader_that_is_cut_off_ends_when_another_leads, setup_3,
             raft_kit_teardown),
+        cmocka_unit_test_setup_teardown(raft_leader_that_closes_can_be_asked, setup_3,
+                                        raft_kit_teardown),
         cmocka_unit_test_setup_teardown(raft_wiped_replica_is_refused_and_joins_anew, setup_3,
                                         raft_kit_teardown),
         cmocka_unit_test_setup_teardown(
